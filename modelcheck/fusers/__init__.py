@@ -1,0 +1,1 @@
+"""One matcher per vLLM fuser, over our own `Graph`, judged by a release's `Contract`."""

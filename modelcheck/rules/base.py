@@ -1,0 +1,118 @@
+"""What a rule is, and the registry of all rules.
+
+A rule is a module in a family package below ``modelcheck.rules``. Its docstring is its
+documentation (headings as in `RuleDoc`), ``CODE`` its code and ``check`` its function; adding
+the file is the whole registration.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+from modelcheck.errors import UsageError
+from modelcheck.findings import Finding, Fix, Severity, Span
+from modelcheck.fusers.contract import Contract
+from modelcheck.source.classes import ClassInfo, FileIndex
+from modelcheck.source.repo import Repo
+
+HEADINGS = ("What it does", "Why it matters", "Example", "Use instead", "Fix safety")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a rule may look at: one file (or, for config rules, the repo), one vLLM release."""
+
+    file: FileIndex
+    repo: Repo | None
+    contract: Contract
+
+    def finding(
+        self,
+        code: str,
+        severity: Severity,
+        where: ClassInfo | None,
+        node: ast.AST,
+        message: str,
+        advice: str,
+        fix: Fix | None = None,
+    ) -> Finding:
+        """A finding at an AST node of this file."""
+        return Finding(
+            code=code,
+            severity=severity,
+            path=self.file.path,
+            span=Span.of(node, self.file.source.lines),
+            class_name=where.name if where else "",
+            message=message,
+            advice=advice,
+            fix=fix,
+        )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule, with the documentation that its module holds."""
+
+    code: str
+    name: str  # the module's stem with dashes: "attention-not-dispatched"
+    family: str
+    summary: str  # first line of the docstring
+    sections: dict[str, str]
+    check: Callable[[Context], Iterable[Finding]]
+
+    @property
+    def title(self) -> str:
+        """The name as words."""
+        return self.name.replace("-", " ")
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, by code."""
+    import modelcheck.rules as package
+
+    found = []
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if info.ispkg or info.name.count(".") != 3:
+            continue
+        module = importlib.import_module(info.name)
+        if hasattr(module, "CODE"):
+            found.append(_rule(module))
+    return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+def rule_named(text: str) -> Rule:
+    """The rule with this code or name. Raises `UsageError` with the nearest ones."""
+    import difflib
+
+    wanted = text.strip()
+    for rule in all_rules():
+        if wanted.upper() == rule.code or wanted.lower() == rule.name:
+            return rule
+    names = [rule.code for rule in all_rules()] + [rule.name for rule in all_rules()]
+    near = difflib.get_close_matches(wanted, names, n=1)
+    hint = f", did you mean {near[0]}?" if near else ""
+    raise UsageError(f"no rule {text!r}{hint}")
+
+
+def _rule(module: ModuleType) -> Rule:
+    text = inspect.cleandoc(module.__doc__ or "")
+    pieces = re.split(rf"^({'|'.join(HEADINGS)})$\n-+\n", text, flags=re.MULTILINE)
+    sections = {pieces[i]: pieces[i + 1].strip() for i in range(1, len(pieces) - 1, 2)}
+    _, _, family, stem = module.__name__.split(".")
+    return Rule(
+        code=module.CODE,
+        name=stem.replace("_", "-"),
+        family=family,
+        summary=pieces[0].strip().splitlines()[0] if pieces[0].strip() else "",
+        sections=sections,
+        check=module.check,
+    )

@@ -1,0 +1,1 @@
+"""Reading modeling files: text, discovery, classes, configuration. Never executes them."""
