@@ -31,6 +31,7 @@ class Contract:
     meta_execution: bool = True  # 0.27: ops run on meta tensors, past_key_values is None
     interface_leaf: bool = True  # 0.27: get_interface(...) does not end the trace
     item_assignment: bool = False  # 0.30: x[i] = y on a proxy is recorded
+    parameters_known: bool = False  # 0.33: the meta value of a parameter; before, a recursion
     # Matching
     keyed_by_children: bool = True  # 0.28: one match per (class, child names)
     next_after_failed_rewrite: bool = True  # 0.27
@@ -117,6 +118,7 @@ def _releases() -> tuple[Contract, ...]:
         v32,
         version="0.33.0",
         transformers=">=5.16.1,<5.21.0",
+        parameters_known=True,
         moe_dataflow=True,
         moe_score_after_topk=True,
         moe_topk_aliases=(

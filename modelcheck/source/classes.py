@@ -67,6 +67,17 @@ class ClassInfo:
                 found[item.target.id] = item.value
         return found
 
+    def attributes_annotation(self, name: str) -> ast.expr | None:
+        """The annotation of a class-level ``name: Type``, in this class body."""
+        for item in _statements(self.node.body):
+            if (
+                isinstance(item, ast.AnnAssign)
+                and isinstance(item.target, ast.Name)
+                and item.target.id == name
+            ):
+                return item.annotation
+        return None
+
     @cached_property
     def mro(self) -> tuple[ClassInfo, ...]:
         """This class and its known ancestors, nearest first (depth first, left to right)."""

@@ -1,0 +1,73 @@
+"""What a matcher answers: a `Match`, or one of two exceptions that carry the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from modelcheck.fusers.contract import Contract
+
+
+class NoMatch(Exception):
+    """The fuser does not fire. ``line`` is the 1-based line to blame, where there is one.
+
+    ``near`` says that the author probably meant the pattern: worth a word. ``kind`` names the
+    obstacle for rules and fixers ("functional-activation").
+    """
+
+    def __init__(
+        self, reason: str, line: int | None = None, near: bool = False, kind: str = ""
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+        self.near = near or bool(kind)
+        self.kind = kind
+
+
+class Undecided(Exception):
+    """A fact that the answer needs is not known."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Match:
+    """A fuser's pattern found in one class.
+
+    ``linears`` are the merged projections in shard order, ``output`` the projection that
+    becomes row parallel, ``sizes`` the widths a packed projection is split into, ``line`` where
+    the pattern is.
+    """
+
+    fuser: str
+    becomes: str
+    linears: tuple[str, ...] = ()
+    shard_ids: tuple[str, ...] = ()
+    output: str | None = None
+    activation: str | None = None
+    sizes: tuple[Any, ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
+    line: int | None = None
+
+    @property
+    def shards(self) -> tuple[tuple[str, str], ...]:
+        """(projection, shard id) pairs."""
+        return tuple(zip(self.linears, self.shard_ids, strict=True))
+
+
+@dataclass(frozen=True)
+class Env:
+    """What a match is validated against: the release and the deployment.
+
+    ``head_size`` is the model's (None when not known), ``use_mla`` whether the text config
+    has a ``kv_lora_rank``, ``tp`` the tensor-parallel size.
+    """
+
+    contract: Contract
+    tp: int = 1
+    head_size: int | None = None
+    use_mla: bool = False

@@ -1,0 +1,252 @@
+"""Which fusers a class takes, from its source alone: the `predicted` evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from modelcheck.findings import Span
+from modelcheck.fusers import moe
+from modelcheck.fusers.ast_facts import AstFacts
+from modelcheck.fusers.contract import Contract
+from modelcheck.fusers.match import Env, Undecided
+from modelcheck.fusers.results import Fires, FusionResult
+from modelcheck.fusers.select import candidates, choose
+from modelcheck.graph.calls import Interpreter
+from modelcheck.graph.symbolic import Sym, all_answers
+from modelcheck.graph.values import Config, Module
+from modelcheck.source.classes import ClassInfo, FileIndex
+from modelcheck.source.config_defaults import config_class, read_config_class
+
+MAX_ANSWERS = 24  # combinations of undecidable conditions tried for one class
+MAX_VARIANTS = 6  # differently constructed instances of one class
+
+
+@dataclass(frozen=True)
+class ClassPrediction:
+    """What is predicted for one class: a result for every fuser of the release."""
+
+    info: ClassInfo
+    results: tuple[FusionResult, ...]
+
+    def result(self, fuser: str) -> FusionResult | None:
+        """The result for one fuser."""
+        return next((r for r in self.results if r.fuser == fuser), None)
+
+
+def predict_file(
+    file: FileIndex, contract: Contract, given: Mapping[str, Any] | None = None, tp: int = 1
+) -> list[ClassPrediction]:
+    """Predictions for every module class that a file defines.
+
+    ``given`` are the values of config.json. A class is looked at as its parents construct it,
+    from the models down; one that nothing constructs is looked at with unknown arguments.
+    """
+    constructed = _constructions(file, contract, given)
+    predictions = []
+    for info in file.classes.values():
+        if not info.is_module:
+            continue
+        variants = constructed.get(info.name) or [
+            Module((), _unknown_arguments(info, contract, given), info=info)
+        ]
+        config = _config_of(variants[0], info, contract, given)
+        env = _env(config, contract, tp)
+        results = [_predict(variant, env) for variant in variants[:MAX_VARIANTS]]
+        predictions.append(ClassPrediction(info, _join_variants(results)))
+    return predictions
+
+
+def _constructions(
+    file: FileIndex, contract: Contract, given: Mapping[str, Any] | None
+) -> dict[str, list[Module]]:
+    """How the file's classes are constructed, from the model classes down."""
+    found: dict[str, list[Module]] = {}
+    seen: set[str] = set()
+    pending = [
+        Module((), _unknown_arguments(info, contract, given), info=info)
+        for info in file.classes.values()
+        if info.kind == "pretrained"
+    ]
+    while pending:
+        module = pending.pop()
+        assert module.info is not None
+        key = f"{module.info.name}{_show(module)}"
+        if key in seen or len(seen) > 400:
+            continue
+        seen.add(key)
+        found.setdefault(module.info.name, []).append(module)
+        pending += _members(module, contract)
+    return found
+
+
+def _members(module: Module, contract: Contract) -> list[Module]:
+    """The modules that a constructor makes, under every answer to what cannot be decided."""
+    assert module.info is not None
+
+    def run() -> list[Module]:
+        interpreter = Interpreter(contract)
+        interpreter.instantiate(module.info, list(module.args), dict(module.kwargs))  # type: ignore[arg-type]
+        return interpreter.constructed
+
+    results, _ = all_answers(run, MAX_ANSWERS)
+    members: dict[str, Module] = {}
+    for constructed in results:
+        for member in constructed:
+            members.setdefault(f"{member.class_name}{_show(member)}", member)
+    return list(members.values())
+
+
+def _show(module: Module) -> str:
+    parts = [_show_value(a) for a in module.args]
+    parts += [f"{k}={_show_value(v)}" for k, v in sorted(module.kwargs.items())]
+    return f"({', '.join(parts)})"
+
+
+def _show_value(value: Any) -> str:
+    if isinstance(value, Config):
+        return value.name
+    if isinstance(value, Sym | int | float | str | type(None)):
+        return str(value)
+    return type(value).__name__
+
+
+def _unknown_arguments(
+    info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Arguments for a constructor nobody is seen to call."""
+    found = info.find_method("__init__")
+    if found is None:
+        return {}
+    arguments = found[1].args
+    positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][1:]
+    required = positional[: len(positional) - len(arguments.defaults)]
+    values: dict[str, Any] = {}
+    for name in required:
+        values[name] = _config(info, contract, given) if "config" in name else Sym.name(name)
+    if "config" in positional and "config" not in values:
+        values["config"] = _config(info, contract, given)
+    return values
+
+
+def _config(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None) -> Config:
+    source = config_class(info)
+    if source is not None:
+        results, _ = all_answers(lambda: read_config_class(source, contract, given), 1)
+        return results[0]
+    return Config("config", dict(given or {}), complete=False)
+
+
+def _config_of(
+    module: Module, info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None
+) -> Config:
+    for value in (*module.args, *module.kwargs.values()):
+        if isinstance(value, Config):
+            return value
+    return _config(info, contract, given)
+
+
+def _env(config: Config, contract: Contract, tp: int) -> Env:
+    def read(name: str) -> Any:
+        return config.values.get(config.attribute_map.get(name, name))
+
+    head = read("head_dim")
+    if not isinstance(head, int) or head <= 0:
+        width, heads = read("hidden_size"), read("num_attention_heads")
+        plain = isinstance(width, int) and isinstance(heads, int) and heads > 0
+        head = width // heads if plain else Sym.name("the model's head size")
+    latent = read("kv_lora_rank")
+    use_mla = "MLA" in contract.fusers and (latent is not None or not config.complete)
+    return Env(contract=contract, tp=tp, head_size=head, use_mla=use_mla)
+
+
+def _predict(module: Module, env: Env) -> list[FusionResult]:
+    """All fusers on one construction of a class, over all undecidable conditions."""
+
+    def run() -> dict[str, FusionResult]:
+        fresh = replace_instance(module)
+        return _outcomes(AstFacts(fresh, env.contract), env)
+
+    results, complete = all_answers(run, MAX_ANSWERS)
+    names = (*env.contract.fusers, moe.NAME)
+    merged = []
+    for name in names:
+        merged.append(_agree([r[name] for r in results if name in r], name, module, complete))
+    return [m for m in merged if m is not None]
+
+
+def replace_instance(module: Module) -> Module:
+    """The same construction, not yet looked into."""
+    return Module(module.args, dict(module.kwargs), module.dotted, module.info, module.items)
+
+
+def _outcomes(facts: AstFacts, env: Env) -> dict[str, FusionResult]:
+    outcomes: dict[str, FusionResult] = {}
+    try:
+        found = candidates(facts, env)
+        chosen, refused = choose(found, facts, env)
+    except (Undecided, RecursionError) as error:
+        reason = getattr(error, "reason", "it is nested too deeply")
+        return {
+            name: FusionResult(name, Fires.UNKNOWN, facts.class_name, reason)
+            for name in env.contract.fusers
+        }
+    for result in (*found.missed, *refused):
+        outcomes[result.fuser] = result
+    for candidate in found.kept:
+        outcomes.setdefault(
+            candidate.match.fuser,
+            FusionResult(
+                candidate.match.fuser, Fires.NO, facts.class_name, "a better fuser takes the module"
+            ),
+        )
+    for result in chosen:
+        outcomes[result.fuser] = result
+    try:
+        if moe.has_replaceable_experts(facts):
+            outcomes[moe.NAME] = moe.match_block(facts, env)
+    except Undecided as error:
+        outcomes[moe.NAME] = FusionResult(
+            moe.NAME, Fires.UNKNOWN, facts.class_name, error.reason
+        )
+    return outcomes
+
+
+def _agree(
+    results: list[FusionResult], name: str, module: Module, complete: bool
+) -> FusionResult | None:
+    """One result for all the ways undecidable conditions may turn out."""
+    if not results:
+        return None
+    answers = {r.fires for r in results}
+    near = [r for r in results if ("near", "yes") in r.details]
+    if len(answers) == 1 and complete:
+        return near[0] if near else results[0]
+    unknown = next((r for r in results if r.fires is Fires.UNKNOWN), None)
+    reason = (
+        unknown.reason
+        if unknown is not None
+        else "too many conditions cannot be decided"
+        if not complete
+        else f"it depends on the configuration ({next(r.reason for r in results if r.reason)})"
+    )
+    span: Span | None = next((r.span for r in results if r.span), None)
+    return FusionResult(name, Fires.UNKNOWN, module.class_name, reason, span=span)
+
+
+def _join_variants(results: Iterable[list[FusionResult]]) -> tuple[FusionResult, ...]:
+    """One result per fuser for all constructions of a class: they agree, or it is unknown."""
+    joined: dict[str, FusionResult] = {}
+    for variant in results:
+        for result in variant:
+            known = joined.get(result.fuser)
+            if known is None:
+                joined[result.fuser] = result
+            elif known.fires is not result.fires:
+                joined[result.fuser] = replace(
+                    known,
+                    fires=Fires.UNKNOWN,
+                    reason="instances of this class differ",
+                )
+    return tuple(joined.values())

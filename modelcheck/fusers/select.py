@@ -1,0 +1,166 @@
+"""Which fusers a module takes: vLLM's order of trial, one redefining fuser, validation.
+
+Contract section 2.1. Structure is matched once for all modules with the same class and child
+names, on the first of them, as vLLM does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from modelcheck.fusers import attention, glu, merged_column, mla, packed_qkv, qkv, rms_norm
+from modelcheck.fusers.facts import Facts
+from modelcheck.fusers.match import Env, Match, NoMatch, Undecided
+from modelcheck.fusers.results import Fires, FusionResult
+from modelcheck.findings import Span
+from modelcheck.graph.core import Graph
+
+Matcher = Callable[[Graph, Facts, Env], Match]
+Check = Callable[[Match, Facts, Env], None]
+
+
+@dataclass(frozen=True)
+class Fuser:
+    """One of vLLM's fusers: how it matches, whether it rewrites source, how it validates."""
+
+    name: str
+    match: Matcher
+    validate: Check
+    check_source: Check | None = None
+
+
+GRAPH_FUSERS = {
+    "MLA": Fuser("MLA", mla.match, mla.validate, mla.check_source),
+    "GLU": Fuser("GLU", glu.match, glu.validate, glu.check_source),
+    "QKV": Fuser("QKV", qkv.match, qkv.validate, qkv.check_source),
+    "PackedQKV": Fuser(
+        "PackedQKV", packed_qkv.match, packed_qkv.validate, packed_qkv.check_source
+    ),
+    "MergedColumnParallel": Fuser(
+        "MergedColumnParallel",
+        merged_column.match,
+        merged_column.validate,
+        merged_column.check_source,
+    ),
+    "RMSNorm": Fuser("RMSNorm", rms_norm.match, rms_norm.validate),
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A structural match and the fuser that made it."""
+
+    match: Match
+    validate: Check
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What matched one class, and what did not, with the reasons."""
+
+    kept: tuple[Candidate, ...]
+    missed: tuple[FusionResult, ...]
+
+
+def is_traced(facts: Facts) -> bool:
+    """vLLM traces a module with two or more direct Linears, or with no children at all."""
+    linears = sum(facts.child(name).is_linear for name in facts.child_names)
+    return linears >= 2 or not facts.child_names
+
+
+def candidates(facts: Facts, env: Env) -> Candidates:
+    """All structural matches of a class, in vLLM's order."""
+    kept: list[Candidate] = []
+    missed: list[FusionResult] = []
+    graph = facts.graph() if is_traced(facts) else None
+    for name in env.contract.fusers:
+        try:
+            if name == attention.NAME:
+                kept.append(Candidate(attention.match(facts, env), attention.validate))
+            elif graph is not None:
+                fuser = GRAPH_FUSERS[name]
+                match = fuser.match(graph, facts, env)
+                if fuser.check_source is not None:
+                    fuser.check_source(match, facts, env)
+                kept.append(Candidate(match, fuser.validate))
+                if env.contract.one_fuser_per_class:
+                    break
+        except NoMatch as error:
+            missed.append(_missed(name, facts, error, graph))
+        except Undecided as error:
+            missed.append(_result(name, Fires.UNKNOWN, facts, error.reason, error.line))
+    return Candidates(tuple(kept), tuple(missed))
+
+
+def takes_rms_norm(facts: Facts, env: Env) -> bool:
+    """Is one of a class's matches the RMSNorm fuser?"""
+    return any(c.match.fuser == rms_norm.NAME for c in candidates(facts, env).kept)
+
+
+def choose(found: Candidates, facts: Facts, env: Env) -> tuple[list[FusionResult], list[FusionResult]]:
+    """The fusers one instance takes, and those that matched its class but not this instance."""
+    chosen: list[FusionResult] = []
+    refused: list[FusionResult] = []
+    redefined: str | None = None
+    for candidate in found.kept:
+        match = candidate.match
+        if redefined and match.fuser != attention.NAME:
+            continue
+        try:
+            candidate.validate(match, facts, env)
+        except NoMatch as error:
+            refused.append(_missed(match.fuser, facts, error, None))
+            continue
+        except Undecided as error:
+            refused.append(_result(match.fuser, Fires.UNKNOWN, facts, error.reason, match.line))
+            continue
+        if match.fuser != attention.NAME:
+            redefined = match.fuser
+        chosen.append(fired(match, facts))
+    return chosen, refused
+
+
+def fired(match: Match, facts: Facts) -> FusionResult:
+    """The result of a match that applies."""
+    details = dict(match.details)
+    if match.output:
+        details["output"] = match.output
+    return FusionResult(
+        fuser=match.fuser,
+        fires=Fires.YES,
+        class_name=facts.class_name,
+        becomes=match.becomes,
+        shards=match.shards,
+        span=Span(match.line) if match.line else None,
+        details=tuple(sorted(details.items())),
+    )
+
+
+def _missed(name: str, facts: Facts, error: NoMatch, graph: Graph | None) -> FusionResult:
+    reason, line = error.reason, error.line
+    if graph is not None and graph.stopped and not error.near and name != "RMSNorm":
+        reason = f"{reason}; the trace stops: {graph.stopped}"
+        line = line or graph.stopped_line
+    details: tuple[tuple[str, str], ...] = (("near", "yes"),) if error.near else ()
+    if error.kind:
+        details = (("kind", error.kind), *details)
+    return _result(name, Fires.NO, facts, reason, line, details)
+
+
+def _result(
+    name: str,
+    fires: Fires,
+    facts: Facts,
+    reason: str,
+    line: int | None,
+    details: tuple[tuple[str, str], ...] = (),
+) -> FusionResult:
+    return FusionResult(
+        fuser=name,
+        fires=fires,
+        class_name=facts.class_name,
+        reason=reason,
+        span=Span(line) if line else None,
+        details=details,
+    )

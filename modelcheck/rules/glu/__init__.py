@@ -1,0 +1,1 @@
+"""Gated MLPs that no fuser takes."""

@@ -1,0 +1,1 @@
+"""Normalisation layers that no fuser takes."""

@@ -1,0 +1,87 @@
+"""Predictions for the rules: made once per file and release, from the source alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from modelcheck.findings import Finding, Fix, Severity, Span
+from modelcheck.fusers.contract import Contract
+from modelcheck.fusers.predicted import ClassPrediction, predict_file
+from modelcheck.fusers.results import Fires, FusionResult
+from modelcheck.rules.base import Context
+from modelcheck.source.classes import FileIndex
+from modelcheck.source.repo import Repo
+
+
+@lru_cache(maxsize=16)
+def _predictions(
+    file: FileIndex, contract: Contract, repo: Repo | None
+) -> tuple[ClassPrediction, ...]:
+    given = dict(repo.config) if repo is not None else None
+    return tuple(predict_file(file, contract, given))
+
+
+def predictions(context: Context) -> tuple[ClassPrediction, ...]:
+    """What is predicted for every class of the file."""
+    return _predictions(context.file, context.contract, context.repo)
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A class that nearly takes a fuser."""
+
+    prediction: ClassPrediction
+    result: FusionResult
+
+    @property
+    def kind(self) -> str:
+        """The obstacle's name, "" for one that no fixer knows."""
+        return dict(self.result.details).get("kind", "")
+
+
+def misses(context: Context, fuser: str, unless: tuple[str, ...] = ()) -> Iterator[Miss]:
+    """Classes that nearly take a fuser and take none of ``unless`` either."""
+    if fuser not in context.contract.fusers:
+        return
+    for prediction in predictions(context):
+        result = prediction.result(fuser)
+        if result is None or result.fires is not Fires.NO:
+            continue
+        if ("near", "yes") not in result.details:
+            continue
+        others = [prediction.result(other) for other in unless]
+        if any(other is not None and other.fires is not Fires.NO for other in others):
+            continue
+        yield Miss(prediction, result)
+
+
+def finding(
+    context: Context, code: str, miss: Miss, message: str, advice: str, fix: Fix | None = None
+) -> Finding:
+    """A finding on the line that the result blames, in the class's own file."""
+    info = miss.prediction.info
+    span = miss.result.span
+    source = context.file.source
+    inside = span is not None and info.node.lineno <= span.line <= (info.node.end_lineno or 0)
+    if not inside or span is None:
+        header = ast.Name(id=info.name, lineno=info.node.lineno, col_offset=0)
+        header.end_lineno = info.node.lineno
+        header.end_col_offset = len(source.lines[info.node.lineno - 1].encode())
+        span = Span.of(header, source.lines)
+    else:
+        text = source.lines[span.line - 1]
+        start = len(text) - len(text.lstrip())
+        span = Span(span.line, start + 1, span.line, len(text.rstrip()) + 1)
+    return Finding(
+        code=code,
+        severity=Severity.SLOW,
+        path=context.file.path,
+        span=span,
+        class_name=info.name,
+        message=message,
+        advice=advice,
+        fix=fix,
+    )

@@ -1,0 +1,1 @@
+"""Query, key and value projections that no fuser takes."""
