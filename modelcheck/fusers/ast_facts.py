@@ -13,9 +13,10 @@ from modelcheck.fusers.facts import ForwardSource
 from modelcheck.fusers.match import Env, Undecided
 from modelcheck.fusers.select import takes_rms_norm
 from modelcheck.graph.ast_trace import find_forward, trace_instance
+from modelcheck.graph.attributes import external_attribute, module_arguments
 from modelcheck.graph.builtin import KERNELS
-from modelcheck.graph.calls import Interpreter, external_attribute, module_arguments
 from modelcheck.graph.core import Graph
+from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.symbolic import Sym, decide
 from modelcheck.graph.values import (
     Config,
@@ -114,7 +115,9 @@ class AstFacts:
         if value is None and name not in self.instance.attributes:
             found = self.module.info.find_attribute(name)
             if found is not None:
-                return ast.literal_eval(found[1]) if isinstance(found[1], ast.Constant) else found[1]
+                return (
+                    ast.literal_eval(found[1]) if isinstance(found[1], ast.Constant) else found[1]
+                )
             if self.instance.unknown:
                 raise Undecided(self.instance.unknown)
             return None
@@ -137,7 +140,7 @@ class AstFacts:
         """Interpreted once."""
         return self._graph
 
-    def attribute_behind(self, find: Callable[[Graph], float | None]) -> str | None:
+    def attribute_behind(self, find: Callable[[Graph], Any]) -> str | None:
         """Each attribute with this value is given another one and the forward read again."""
         value = find(self._graph)
         attributes = self.instance.attributes
@@ -237,9 +240,7 @@ class AstFacts:
             if isinstance(value, Parameter) or (isinstance(value, Tensor) and value.name)
         ]
         nested = [
-            f"{name}.{inner}"
-            for name in self.child_names
-            for inner in self.child(name).state
+            f"{name}.{inner}" for name in self.child_names for inner in self.child(name).state
         ]
         return (*own, *nested)
 
@@ -302,4 +303,3 @@ def _is_closure(function: FunctionNode) -> bool:
         isinstance(node, ast.Name) and node.id in ("super", "__class__")
         for node in ast.walk(function)
     )
-

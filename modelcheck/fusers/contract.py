@@ -88,9 +88,7 @@ def _releases() -> tuple[Contract, ...]:
     v28 = dataclasses.replace(
         v27, version="0.28.0", fusers=_MLA, keyed_by_children=True, module_head_dim=True
     )
-    v29 = dataclasses.replace(
-        v28, version="0.29.0", transformers=">=5.10.4", eps_by_attribute=True
-    )
+    v29 = dataclasses.replace(v28, version="0.29.0", transformers=">=5.10.4", eps_by_attribute=True)
     v30 = dataclasses.replace(
         v29,
         version="0.30.0",

@@ -101,7 +101,7 @@ class Facts(Protocol):
     def method(self, name: str) -> ast.FunctionDef | None:
         """A method of the class, by name."""
 
-    def attribute_behind(self, find: Callable[[Graph], float | None]) -> str | None:
+    def attribute_behind(self, find: Callable[[Graph], Any]) -> str | None:
         """The float attribute of the instance that supplies the number ``find`` sees.
 
         Found by changing the candidates and tracing again; None when no attribute does.

@@ -127,6 +127,7 @@ def _why_not(
 
 def _halves(gate_side: Node, up_side: Node, facts: Facts) -> tuple[str, str] | None:
     """``gate, up = packed(x).chunk(2)``: no fuser takes a packed gate_up projection."""
+
     def chunk_of(node: Node) -> Node | None:
         for n in ancestors(node):
             if is_op(n, "chunk") or is_op(n, "split"):
@@ -138,9 +139,7 @@ def _halves(gate_side: Node, up_side: Node, facts: Facts) -> tuple[str, str] | N
     first, second = chunk_of(gate_side), chunk_of(up_side)
     if first is None or first is not second:
         return None
-    activated = any(
-        n.op == "call_module" and not is_linear(n, facts) for n in ancestors(gate_side)
-    )
+    activated = any(n.op == "call_module" and not is_linear(n, facts) for n in ancestors(gate_side))
     if not activated or gate_side is up_side:
         return None
     packed = peel(first.args[0]).target

@@ -34,9 +34,11 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         if node.op != "call_module" or is_linear(node, facts) or not node.args:
             continue
         source = upstream_linear(node.args[0], facts)
-        if source is None or not reads_placeholder(source) or not facts.child(
-            node.target
-        ).is_rms_norm(env):
+        if (
+            source is None
+            or not reads_placeholder(source)
+            or not facts.child(node.target).is_rms_norm(env)
+        ):
             continue
         size = facts.child(node.target).weight_size
         width = facts.child(source.target).out_features
@@ -51,13 +53,13 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         if q_b is None:
             raise NoMatch("no linear reads the normalised query latent", q_norm.line, near=True)
         taken |= {q_a.target, q_b.target}
-        linears, shards = (q_a.target, kv_a.target), ("0", "1")
+        linears: tuple[str, ...] = (q_a.target, kv_a.target)
     else:
         direct = {n.target for n in graph if is_linear(n, facts) and reads_placeholder(n)} - taken
         if len(direct) != 1:
             raise NoMatch(f"{len(direct)} linears could be the query projection", kv_a.line)
         taken |= direct
-        linears, shards = (), ()
+        linears = ()
     kv_b = downstream_linear(graph, kv_norm, facts)
     if kv_b is None or kv_b.target in taken:
         raise NoMatch("no linear of its own expands the latent", kv_norm.line, near=True)
@@ -67,7 +69,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         fuser=NAME,
         becomes=BECOMES,
         linears=linears,
-        shard_ids=shards,
+        shard_ids=tuple(str(i) for i in range(len(linears))),
         output=None if output in taken else output,
         details=(("kv_a_proj", kv_a.target), ("kv_b_proj", kv_b.target)),
         line=kv_a.line,

@@ -88,7 +88,7 @@ def _yes(
 
 def _match(facts: Facts, env: Env) -> tuple[Router | None, Shared]:
     if _returns_tuple(facts):
-        raise NoMatch("the block returns a tuple", facts.source and facts.source.first_line)
+        raise NoMatch("the block returns a tuple")
     if env.contract.moe_dataflow:
         return _match_dataflow(facts, env)
     return _match_loosely(facts, env)
@@ -311,10 +311,7 @@ def _unwrap(value: Any, facts: Facts) -> Any:
         inner = peel(value)
         if isinstance(inner, Node) and (
             (inner.op == "call_method" and inner.target in ("view", "reshape"))
-            or (
-                inner.op == "call_module"
-                and facts.child(inner.target).class_name == "Identity"
-            )
+            or (inner.op == "call_module" and facts.child(inner.target).class_name == "Identity")
         ):
             inner = inner.args[0]
         if inner is value:

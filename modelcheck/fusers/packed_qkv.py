@@ -79,7 +79,7 @@ def _look_alike(graph: Graph, facts: Facts) -> NoMatch | None:
 
 def check_source(match: Match, facts: Facts, env: Env) -> None:
     """Can the sizes in the source be rewritten?"""
-    function, source = rewritable(facts)
+    function, _ = rewritable(facts)
     name = match.linears[0]
     splits = [
         node

@@ -13,7 +13,7 @@ from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Env, Undecided
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.select import candidates, choose
-from modelcheck.graph.calls import Interpreter
+from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.symbolic import Sym, all_answers
 from modelcheck.graph.values import Config, Module
 from modelcheck.source.classes import ClassInfo, FileIndex
@@ -207,9 +207,7 @@ def _outcomes(facts: AstFacts, env: Env) -> dict[str, FusionResult]:
         if moe.has_replaceable_experts(facts):
             outcomes[moe.NAME] = moe.match_block(facts, env)
     except Undecided as error:
-        outcomes[moe.NAME] = FusionResult(
-            moe.NAME, Fires.UNKNOWN, facts.class_name, error.reason
-        )
+        outcomes[moe.NAME] = FusionResult(moe.NAME, Fires.UNKNOWN, facts.class_name, error.reason)
     return outcomes
 
 

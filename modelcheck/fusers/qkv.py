@@ -60,9 +60,7 @@ def _roles(widths: list[Any]) -> tuple[int, int, int] | None:
     return None
 
 
-def output_projection(
-    graph: Graph, facts: Facts, taken: tuple[str, ...], width: Any
-) -> str | None:
+def output_projection(graph: Graph, facts: Facts, taken: tuple[str, ...], width: Any) -> str | None:
     """The Linear that makes the returned value, when it reads the query's width."""
     name = returned_linear(graph, facts)
     if name is None or name in taken or facts.child(name).in_features != width:
@@ -141,9 +139,10 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
 def common_depth(paths: list[list[tuple[list[ast.stmt], int]]]) -> int:
     """How many nested blocks all the paths share."""
     depth = 0
-    while all(len(path) > depth for path in paths) and len(
-        {id(path[depth][0]) for path in paths}
-    ) == 1:
+    while (
+        all(len(path) > depth for path in paths)
+        and len({id(path[depth][0]) for path in paths}) == 1
+    ):
         depth += 1
     return depth
 

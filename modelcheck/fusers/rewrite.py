@@ -115,9 +115,8 @@ def _is_guard(function: ast.FunctionDef, mention: ast.expr) -> bool:
         elif isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
             if node.test is mention:
                 return True
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            if node.operand is mention:
-                return True
+        elif isinstance(node, ast.UnaryOp) and node.operand is mention:
+            return isinstance(node.op, ast.Not)
     return False
 
 

@@ -18,6 +18,7 @@ NAME = "RMSNorm"
 
 def match(graph: Graph, facts: Facts, env: Env) -> Match:
     """An RMS normalisation of the one input, and nothing after it but casts."""
+    _no_crash(graph, env)
     spine = _spine(graph, env)
     if len(facts.inputs) != 1:
         near = spine is not None or _misspelt(graph, env) is not None
@@ -36,9 +37,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         return _matched(facts, env, native, zero_centred=False)
     if spine is None:
         raise _misspelt(graph, env) or NoMatch("no rsqrt of a mean of squares")
-    scaled = next(
-        (n for n in _products(graph, env) if spine in map(peel, _factors(n, env))), None
-    )
+    scaled = next((n for n in _products(graph, env) if spine in map(peel, _factors(n, env))), None)
     if scaled is None:
         raise NoMatch("nothing is multiplied by the reciprocal root", spine.line, near=True)
     tail, zero_centred = scaled, False
@@ -50,6 +49,22 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
             break
     _nothing_after(graph, tail)
     return _matched(facts, env, tail, zero_centred)
+
+
+def _no_crash(graph: Graph, env: Env) -> None:
+    """Up to vLLM 0.30 a keyword exponent in the square ends the load with a ValueError."""
+    if not env.contract.crashes_on_pow_keyword:
+        return
+    for node in graph:
+        if is_op(node, "mean") and node.args:
+            square = peel(node.args[0])
+            if is_op(square, "pow") and "exponent" in square.kwargs:
+                raise NoMatch(
+                    "pow(exponent=...) as a keyword makes this vLLM release crash while it "
+                    "loads the model",
+                    square.line,
+                    kind="crash",
+                )
 
 
 def _matched(facts: Facts, env: Env, node: Node, zero_centred: bool) -> Match:
@@ -72,9 +87,7 @@ def _spine(graph: Graph, env: Env) -> Node | None:
     x = graph.first(lambda n: n.op == "placeholder")
     if x is None:
         return None
-    return graph.first(
-        lambda n: _is_inverse_root(n, env) and _variance_eps(n, x, env) is not None
-    )
+    return graph.first(lambda n: _is_inverse_root(n, env) and _variance_eps(n, x, env) is not None)
 
 
 def _is_inverse_root(node: Node, env: Env) -> bool:
@@ -100,7 +113,7 @@ def _products(graph: Graph, env: Env) -> Iterator[Node]:
     return (node for node in graph if is_op(node, "mul"))
 
 
-def _variance_eps(root: Node, x: Node, env: Env) -> float | None:
+def _variance_eps(root: Node, x: Node, env: Env) -> Any:
     """The eps of ``rsqrt(mean(x**2) + eps)``."""
     total = peel(_operand(root, 0, "input", env))
     if not is_op(total, "add"):
@@ -113,7 +126,7 @@ def _variance_eps(root: Node, x: Node, env: Env) -> float | None:
     mean = peel(nodes[0])
     if not is_op(mean, "mean") or not _is_square(_operand(mean, 0, "input", env), x, env):
         return None
-    return float(numbers[0])
+    return numbers[0]
 
 
 def _is_square(value: Any, x: Node, env: Env) -> bool:
@@ -133,7 +146,7 @@ def _is_one_plus(value: Any, env: Env) -> bool:
     return is_op(node, "add") and any(is_number(o) and o == 1 for o in _factors(node, env))
 
 
-def _eps(graph: Graph, env: Env) -> float | None:
+def _eps(graph: Graph, env: Env) -> Any:
     """The eps a trace shows."""
     x = graph.first(lambda n: n.op == "placeholder")
     if x is None:
@@ -141,7 +154,7 @@ def _eps(graph: Graph, env: Env) -> float | None:
     native = graph.first(lambda n: is_op(n, "rms_norm"))
     if native is not None and peel(operand(native, 0, "input")) is x:
         eps = native.args[3] if len(native.args) > 3 else native.kwargs.get("eps")
-        return float(eps) if is_number(eps) else None
+        return eps if is_number(eps) else None
     spine = _spine(graph, env)
     return None if spine is None else _variance_eps(spine, x, env)
 
@@ -177,13 +190,12 @@ def _misspelt(graph: Graph, env: Env) -> NoMatch | None:
                     return NoMatch(reason, user.line, kind="spelling")
             if any(is_op(u, "rsqrt") or is_op(u, "sqrt") for u in users):
                 return _variance(graph, node)
-        elif is_op(node, "norm"):
-            if node.inputs and node.inputs[0].op != "call_module":
-                return NoMatch(
-                    "the norm is taken with .norm(), only rsqrt(mean(x**2) + eps) is recognised",
-                    node.line,
-                    near=True,
-                )
+        elif is_op(node, "norm") and node.inputs and node.inputs[0].op != "call_module":
+            return NoMatch(
+                "the norm is taken with .norm(), only rsqrt(mean(x**2) + eps) is recognised",
+                node.line,
+                near=True,
+            )
     return None
 
 

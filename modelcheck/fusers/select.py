@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from modelcheck.findings import Span
 from modelcheck.fusers import attention, glu, merged_column, mla, packed_qkv, qkv, rms_norm
 from modelcheck.fusers.facts import Facts
 from modelcheck.fusers.match import Env, Match, NoMatch, Undecided
 from modelcheck.fusers.results import Fires, FusionResult
-from modelcheck.findings import Span
 from modelcheck.graph.core import Graph
 
 Matcher = Callable[[Graph, Facts, Env], Match]
@@ -34,9 +34,7 @@ GRAPH_FUSERS = {
     "MLA": Fuser("MLA", mla.match, mla.validate, mla.check_source),
     "GLU": Fuser("GLU", glu.match, glu.validate, glu.check_source),
     "QKV": Fuser("QKV", qkv.match, qkv.validate, qkv.check_source),
-    "PackedQKV": Fuser(
-        "PackedQKV", packed_qkv.match, packed_qkv.validate, packed_qkv.check_source
-    ),
+    "PackedQKV": Fuser("PackedQKV", packed_qkv.match, packed_qkv.validate, packed_qkv.check_source),
     "MergedColumnParallel": Fuser(
         "MergedColumnParallel",
         merged_column.match,
@@ -98,7 +96,9 @@ def takes_rms_norm(facts: Facts, env: Env) -> bool:
     return any(c.match.fuser == rms_norm.NAME for c in candidates(facts, env).kept)
 
 
-def choose(found: Candidates, facts: Facts, env: Env) -> tuple[list[FusionResult], list[FusionResult]]:
+def choose(
+    found: Candidates, facts: Facts, env: Env
+) -> tuple[list[FusionResult], list[FusionResult]]:
     """The fusers one instance takes, and those that matched its class but not this instance."""
     chosen: list[FusionResult] = []
     refused: list[FusionResult] = []

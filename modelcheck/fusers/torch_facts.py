@@ -96,7 +96,7 @@ class TorchFacts:
         """Traced once."""
         return self._graph
 
-    def attribute_behind(self, find: Callable[[Graph], float | None]) -> str | None:
+    def attribute_behind(self, find: Callable[[Graph], Any]) -> str | None:
         """See `Facts.attribute_behind`: each candidate is given a value of its own."""
         value = find(self._graph)
         candidates = {

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 
 from modelcheck.fusers.facts import Facts
 from modelcheck.graph.core import Graph, Node
+from modelcheck.graph.symbolic import Sym
 
 HOMES = ("torch", "torch.nn.functional", "operator")
 CASTS = frozenset({"to", "float", "double", "half", "bfloat16", "type_as"})
@@ -29,8 +30,8 @@ def is_method(node: Any, name: str) -> TypeGuard[Node]:
 
 
 def is_number(value: Any) -> bool:
-    """A Python number (as vLLM asks: bool counts)."""
-    return isinstance(value, int | float)
+    """A Python number (as vLLM asks: bool counts), or one known by name only."""
+    return isinstance(value, int | float | Sym)
 
 
 def peel(node: Any) -> Any:
@@ -48,18 +49,14 @@ def operand(node: Node, index: int, name: str) -> Any:
 def is_linear(node: Any, facts: Facts) -> TypeGuard[Node]:
     """Is it the call of an ``nn.Linear`` child?"""
     return (
-        isinstance(node, Node)
-        and node.op == "call_module"
-        and facts.child(node.target).is_linear
+        isinstance(node, Node) and node.op == "call_module" and facts.child(node.target).is_linear
     )
 
 
 def reads_placeholder(node: Node) -> bool:
     """Is its one positional argument an input of the forward?"""
     return (
-        len(node.args) == 1
-        and isinstance(node.args[0], Node)
-        and node.args[0].op == "placeholder"
+        len(node.args) == 1 and isinstance(node.args[0], Node) and node.args[0].op == "placeholder"
     )
 
 

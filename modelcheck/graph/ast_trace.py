@@ -6,9 +6,9 @@ from typing import Any
 
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Undecided
-from modelcheck.graph.calls import Interpreter
 from modelcheck.graph.core import Graph
-from modelcheck.graph.interp import LoopExit, Raised
+from modelcheck.graph.expressions import LoopExit, Raised
+from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.recorder import Recorder
 from modelcheck.graph.values import (
     MAYBE,

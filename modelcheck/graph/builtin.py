@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
-from modelcheck.graph.interp import Frame, Raised, is_traced
+from modelcheck.graph.core import Node
+from modelcheck.graph.expressions import Frame, Raised, is_traced, line_of
 from modelcheck.graph.symbolic import Sym, decide
 from modelcheck.graph.values import (
     AttributeOf,
@@ -23,9 +25,25 @@ from modelcheck.graph.values import (
     Tensor,
     Unknown,
 )
-from modelcheck.graph.core import Node
 
-REDUCTIONS = {"max": max, "min": min, "sum": sum, "any": any, "all": all, "sorted": sorted}
+CONVERSIONS: dict[str, Callable[..., Any]] = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "abs": abs,
+    "round": round,
+    "pow": pow,
+    "divmod": divmod,
+}
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "max": max,
+    "min": min,
+    "sum": sum,
+    "any": any,
+    "all": all,
+    "sorted": sorted,
+}
 # ACT2FN names by the fused activation-and-multiply kernel vLLM has for their class.
 KERNELS = {
     "silu": "silu",
@@ -35,6 +53,7 @@ KERNELS = {
     "gelu_pytorch_tanh": "gelu_pytorch_tanh",
     "gelu_python_tanh": "gelu_pytorch_tanh",
 }
+TYPES = {t.__name__: t for t in (int, float, str, bool, tuple, list, dict)}
 CONTAINERS = ("ModuleList", "Sequential", "ModuleDict")
 
 
@@ -88,7 +107,7 @@ def builtin(
     frame: Frame,
 ) -> Any:
     """A call of a Python builtin."""
-    line = getattr(node, "lineno", None)
+    line = line_of(node)
     match name:
         case "super":
             owner = frame.names.get("__class__")
@@ -103,7 +122,11 @@ def builtin(
         case "isinstance" if len(args) == 2:
             return _isinstance(args[0], args[1], node)
         case "callable":
-            return True if isinstance(args[0], Function | ClassValue | Interface) else decide(ast.unparse(node))
+            return (
+                True
+                if isinstance(args[0], Function | ClassValue | Interface)
+                else decide(ast.unparse(node))
+            )
         case "len" if args:
             return _len(interpreter, args[0], node)
         case "range":
@@ -118,7 +141,13 @@ def builtin(
             values = interpreter.iterate(args[0], node) if args else []
             return tuple(values) if name == "tuple" else values
         case "dict":
-            return dict(kwargs) if not args else (dict(args[0]) | kwargs if isinstance(args[0], dict) else Unknown("a dict", line))
+            return (
+                dict(kwargs)
+                if not args
+                else (
+                    dict(args[0]) | kwargs if isinstance(args[0], dict) else Unknown("a dict", line)
+                )
+            )
         case "reversed" if args:
             return interpreter.iterate(args[0], node)[::-1]
         case "slice":
@@ -126,7 +155,11 @@ def builtin(
         case "print":
             return None
         case "type" if len(args) == 1:
-            return ClassValue(args[0].info) if isinstance(args[0], Instance) else Unknown("a type", line)
+            return (
+                ClassValue(args[0].info)
+                if isinstance(args[0], Instance)
+                else Unknown("a type", line)
+            )
         case "int" | "float" | "bool" | "str" | "abs" | "round" | "pow" | "divmod":
             return _convert(interpreter, name, args, node)
     if name in REDUCTIONS:
@@ -143,7 +176,7 @@ def _getattr(interpreter: Any, args: list[Any], node: ast.AST, frame: Frame) -> 
         if has is False:
             return args[2]
         if isinstance(owner, Unknown):
-            return Unknown(f"getattr(..., {name!r})", getattr(node, "lineno", None))
+            return Unknown(f"getattr(..., {name!r})", line_of(node))
     return interpreter.attribute(owner, name, node, frame)
 
 
@@ -170,12 +203,11 @@ def _hasattr(interpreter: Any, owner: Any, name: str, node: ast.AST) -> bool:
 def _isinstance(value: Any, kind: Any, node: ast.AST) -> bool:
     kinds = kind if isinstance(kind, tuple) else (kind,)
     names = {k.dotted.rpartition(".")[2] for k in kinds if isinstance(k, External)}
-    plain = {"int": int, "float": float, "str": str, "bool": bool, "tuple": tuple, "list": list, "dict": dict}
     if isinstance(value, Node | AttributeOf):
         return False  # a proxy is an instance of none of the types that forwards ask for
-    if isinstance(value, tuple(plain.values())) or value is None:
-        if len(names) == len(kinds):
-            return any(n in plain and isinstance(value, plain[n]) for n in names)
+    is_plain = isinstance(value, tuple(TYPES.values())) or value is None
+    if is_plain and len(names) == len(kinds):
+        return any(n in TYPES and isinstance(value, TYPES[n]) for n in names)
     if isinstance(value, Submodule | Module):
         module = value.module if isinstance(value, Submodule) else value
         if len(names) == len(kinds):
@@ -184,7 +216,7 @@ def _isinstance(value: Any, kind: Any, node: ast.AST) -> bool:
 
 
 def _len(interpreter: Any, value: Any, node: ast.AST) -> Any:
-    line = getattr(node, "lineno", None)
+    line = line_of(node)
     if isinstance(value, tuple | list | dict | str):
         return len(value)
     if isinstance(value, Submodule) and value.module.items is not None:
@@ -205,15 +237,14 @@ def _range(args: list[Any], line: int | None) -> Any:
 
 
 def _convert(interpreter: Any, name: str, args: list[Any], node: ast.AST) -> Any:
-    line = getattr(node, "lineno", None)
+    line = line_of(node)
     if is_traced(args):
         if name in ("abs", "pow", "round"):
             return interpreter.traced_call("call_function", f"operator.{name}", args, {}, node)
         raise Stop(f"{name}() of a traced value", line)
     if all(isinstance(a, int | float | str | bool) for a in args):
-        kind = {"int": int, "float": float, "bool": bool, "str": str, "abs": abs, "round": round}
         try:
-            return kind[name](*args) if name in kind else pow(*args)
+            return CONVERSIONS[name](*args)
         except (TypeError, ValueError):
             raise Raised(name) from None
     if args and isinstance(args[0], Sym) and name in ("int", "float"):
@@ -224,13 +255,15 @@ def _convert(interpreter: Any, name: str, args: list[Any], node: ast.AST) -> Any
 
 
 def _reduce(interpreter: Any, name: str, args: list[Any], node: ast.AST) -> Any:
-    line = getattr(node, "lineno", None)
+    line = line_of(node)
     values = interpreter.iterate(args[0], node) if len(args) == 1 else args
     if is_traced(values):
         raise Stop(f"{name}() of traced values", line)
     if name in ("any", "all"):
         wanted = name == "any"
-        return wanted if any(interpreter.truth_of(v, node) is wanted for v in values) else not wanted
+        return (
+            wanted if any(interpreter.truth_of(v, node) is wanted for v in values) else not wanted
+        )
     if all(isinstance(v, int | float) for v in values) and values:
         return REDUCTIONS[name](values)
     if values and all(isinstance(v, int | float | Sym) for v in values):
@@ -241,8 +274,3 @@ def _reduce(interpreter: Any, name: str, args: list[Any], node: ast.AST) -> Any:
             return total
         return Sym.name(f"{name}({', '.join(map(str, values))})")
     return Unknown(f"{name}(...)", line)
-
-
-def is_config(value: Any) -> bool:
-    """Is it a configuration?"""
-    return isinstance(value, Config)

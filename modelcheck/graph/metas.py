@@ -7,20 +7,123 @@ from typing import Any
 from modelcheck.graph.values import MAYBE, NONE, SCALAR, Meta, sequence, tensor
 
 SAME = frozenset(
-    """to float double half bfloat16 type type_as contiguous clone detach relu silu gelu sigmoid
-    tanh softmax log_softmax dropout exp log sqrt rsqrt square abs neg clamp clamp_min clamp_max
-    masked_fill masked_fill_ tril triu cumsum flip roll transpose transpose_ swapaxes permute_same
-    pow add_ mul_ sub_ div_ softplus normalize layer_norm rms_norm cos sin reciprocal erf
-    expand_as gather sort scatter scatter_ scatter_add scatter_add_ index_add index_add_ floor
-    round int long bool requires_grad_ zeros_like ones_like empty_like full_like nan_to_num
-    repeat_interleave linear cuda cpu""".split()
+    {
+        "to",
+        "float",
+        "double",
+        "half",
+        "bfloat16",
+        "type",
+        "type_as",
+        "contiguous",
+        "clone",
+        "detach",
+        "relu",
+        "silu",
+        "gelu",
+        "sigmoid",
+        "tanh",
+        "softmax",
+        "log_softmax",
+        "dropout",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "square",
+        "abs",
+        "neg",
+        "clamp",
+        "clamp_min",
+        "clamp_max",
+        "masked_fill",
+        "masked_fill_",
+        "tril",
+        "triu",
+        "cumsum",
+        "flip",
+        "roll",
+        "transpose",
+        "transpose_",
+        "swapaxes",
+        "pow",
+        "add_",
+        "mul_",
+        "sub_",
+        "div_",
+        "softplus",
+        "normalize",
+        "layer_norm",
+        "rms_norm",
+        "cos",
+        "sin",
+        "reciprocal",
+        "erf",
+        "expand_as",
+        "gather",
+        "sort",
+        "scatter",
+        "scatter_",
+        "scatter_add",
+        "scatter_add_",
+        "index_add",
+        "index_add_",
+        "floor",
+        "round",
+        "int",
+        "long",
+        "bool",
+        "requires_grad_",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "nan_to_num",
+        "repeat_interleave",
+        "linear",
+        "cuda",
+        "cpu",
+    }
 )
 ELEMENTWISE = frozenset(
-    "add sub mul truediv div floordiv mod pow eq ne lt le gt ge and_ or_ xor where maximum minimum".split()
+    {
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "div",
+        "floordiv",
+        "mod",
+        "pow",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "and_",
+        "or_",
+        "xor",
+        "where",
+        "maximum",
+        "minimum",
+    }
 )
 TORCH_MODULES_SAME = frozenset(
-    """Linear Dropout LayerNorm RMSNorm Identity SiLU GELU ReLU Tanh Sigmoid Softmax Embedding_same
-    GroupNorm""".split()
+    {
+        "Linear",
+        "Dropout",
+        "LayerNorm",
+        "RMSNorm",
+        "Identity",
+        "SiLU",
+        "GELU",
+        "ReLU",
+        "Tanh",
+        "Sigmoid",
+        "Softmax",
+        "GroupNorm",
+    }
 )
 
 

@@ -39,9 +39,7 @@ class Recorder:
 
     def graph(self, stopped: str = "", line: int | None = None) -> Graph:
         """What was recorded."""
-        return Graph(
-            tuple(self.nodes), stopped, line, self.doubt, self.doubt_line, self.doubt_at
-        )
+        return Graph(tuple(self.nodes), stopped, line, self.doubt, self.doubt_line, self.doubt_at)
 
     def doubtful(self, reason: str, node: ast.AST | None) -> None:
         """From here on the graph may differ from a real trace."""
@@ -63,7 +61,9 @@ class Recorder:
         args = tuple(self.argument(a, where) for a in args)
         kwargs = {k: self.argument(v, where) for k, v in kwargs.items()}
         line = getattr(where, "lineno", None)
-        node = Node(op, f"{target.rpartition('.')[2]}_{len(self.nodes)}", target, args, kwargs, line, leaf)
+        node = Node(
+            op, f"{target.rpartition('.')[2]}_{len(self.nodes)}", target, args, kwargs, line, leaf
+        )
         self.nodes.append(node)
         self.metas[node] = meta
         return node

@@ -147,8 +147,7 @@ def check(context: Context) -> Iterator[Finding]:
             context,
             CODE,
             miss,
-            f"{miss.prediction.info.name} does not become vLLM's MLA layer: "
-            f"{miss.result.reason}.",
+            f"{miss.prediction.info.name} does not become vLLM's MLA layer: {miss.result.reason}.",
             "Expand the latent in a method (self, latent, rope_key) -> (key, value) and call it "
             "once, after the cache and before the interface.",
         )

@@ -18,7 +18,7 @@ from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
-def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+def eager_attention_forward(module, query, key, value, attention_mask, scaling, **kwargs):
     weights = (query @ key.transpose(2, 3) * scaling).softmax(dim=-1)
     return (weights @ value).transpose(1, 2), weights
 
@@ -59,7 +59,7 @@ from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
-def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+def eager_attention_forward(module, query, key, value, attention_mask, scaling, **kwargs):
     weights = (query @ key.transpose(2, 3) * scaling).softmax(dim=-1)
     return (weights @ value).transpose(1, 2), weights
 

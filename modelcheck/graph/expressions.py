@@ -11,8 +11,10 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Undecided
 from modelcheck.graph.core import Node
+from modelcheck.graph.recorder import Recorder
 from modelcheck.graph.symbolic import Sym, decide
 from modelcheck.graph.values import (
     AttributeOf,
@@ -29,7 +31,6 @@ from modelcheck.graph.values import (
 )
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode
 
-MAX_DEPTH = 24
 MAX_ITERATIONS = 256
 BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", operator.add),
@@ -102,39 +103,33 @@ def is_traced(value: Any) -> bool:
     return False
 
 
-class Evaluator:
-    """Statements and expressions; calls and attributes are added by `modelcheck.graph.calls`."""
+class Expressions:
+    """Expressions; statements, calls, attributes and items are added by its subclasses."""
 
-    def __init__(self) -> None:
+    def __init__(self, contract: Contract, recorder: Recorder | None = None) -> None:
+        self.contract = contract
+        self.recorder = recorder
         self.globals: dict[tuple[int, str], Any] = {}
+        self.constructed: list[Module] = []
 
-    # To be filled in by the subclass -------------------------------------------------------
+    # Filled in by the classes that make up the interpreter -----------------------------------
 
-    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST, frame: Frame) -> Any:
+    def call(
+        self, function: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST, frame: Frame
+    ) -> Any:
+        """Call a value."""
         raise NotImplementedError
 
-    def attribute(self, value: Any, name: str, node: ast.AST, frame: Frame) -> Any:
+    def call_function(
+        self,
+        function: Function,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        node: ast.AST,
+        frame: Frame,
+    ) -> Any:
+        """Follow a function of the scanned files."""
         raise NotImplementedError
-
-    def traced_operator(self, name: str, args: list[Any], node: ast.AST) -> Any:
-        raise NotImplementedError
-
-    def iterate(self, value: Any, node: ast.AST, count: int | None = None) -> list[Any]:
-        raise NotImplementedError
-
-    def set_attribute(self, value: Any, name: str, new: Any, node: ast.AST) -> None:
-        raise NotImplementedError
-
-    def set_item(self, value: Any, key: Any, new: Any, node: ast.AST) -> None:
-        raise NotImplementedError
-
-    def item(self, value: Any, key: Any, node: ast.AST) -> Any:
-        raise NotImplementedError
-
-    def materialise(self, value: Any, node: ast.AST) -> Any:
-        raise NotImplementedError
-
-    # Statements ----------------------------------------------------------------------------
 
     def run_function(
         self,
@@ -144,136 +139,68 @@ class Evaluator:
         defined_in: ClassInfo | None,
         depth: int,
     ) -> Any:
-        """Execute a body and give what it returns. Raises `Undecided` when nested too deeply."""
-        if depth > MAX_DEPTH:
-            raise Undecided("calls are nested too deeply", function.lineno)
-        frame = Frame(file, names, defined_in, depth)
-        try:
-            self.block(function.body, frame)
-        except Returned as result:
-            return result.value
-        return None
+        """Execute a function body."""
+        raise NotImplementedError
 
-    def block(self, statements: list[ast.stmt], frame: Frame) -> None:
-        """Execute statements in order."""
-        for statement in statements:
-            self.statement(statement, frame)
+    def opaque(self, reason: str, inputs: list[Any], node: ast.AST) -> Any:
+        """A call that cannot be seen into."""
+        raise NotImplementedError
 
-    def statement(self, node: ast.stmt, frame: Frame) -> None:
-        """Execute one statement."""
-        match node:
-            case ast.Expr():
-                self.expression(node.value, frame)
-            case ast.Assign():
-                value = self.expression(node.value, frame)
-                for target in node.targets:
-                    self.assign(target, value, frame)
-            case ast.AnnAssign():
-                if node.value is not None:
-                    self.assign(node.target, self.expression(node.value, frame), frame)
-            case ast.AugAssign():
-                name, apply = BINARY[type(node.op)]
-                old = self.expression(_as_load(node.target), frame)
-                new = self.binary(name, apply, old, self.expression(node.value, frame), node)
-                self.assign(node.target, new, frame)
-            case ast.Return():
-                raise Returned(self.expression(node.value, frame) if node.value else None)
-            case ast.If():
-                taken = node.body if self.truth(node.test, frame) else node.orelse
-                self.block(taken, frame)
-            case ast.For():
-                self.loop(node, frame)
-            case ast.While():
-                for _ in range(MAX_ITERATIONS):
-                    if not self.truth(node.test, frame):
-                        break
-                    try:
-                        self.block(node.body, frame)
-                    except LoopExit as exit_:
-                        if exit_.done:
-                            break
-            case ast.With():
-                for item in node.items:
-                    value = self.expression(item.context_expr, frame)
-                    if item.optional_vars is not None:
-                        self.assign(item.optional_vars, value, frame)
-                self.block(node.body, frame)
-            case ast.Try():
-                self.block(node.body, frame)
-                self.block(node.orelse, frame)
-                self.block(node.finalbody, frame)
-            case ast.Raise():
-                raise Raised(f"line {node.lineno}")
-            case ast.Break():
-                raise LoopExit(True)
-            case ast.Continue():
-                raise LoopExit(False)
-            case ast.Assert():
-                self.truth(node.test, frame)
-            case ast.FunctionDef():
-                frame.names[node.name] = Function(
-                    node, frame.file, closure=frame.names, defined_in=frame.defined_in
-                )
-            case ast.Delete():
-                for target in node.targets:
-                    if isinstance(target, ast.Name):
-                        frame.names.pop(target.id, None)
-            case ast.Import():
-                for alias in node.names:
-                    full = alias.name if alias.asname else alias.name.partition(".")[0]
-                    frame.names[alias.asname or full] = External(full)
-            case ast.ImportFrom():
-                for alias in node.names:
-                    full = f"{'.' * node.level}{node.module or ''}.{alias.name}"
-                    frame.names[alias.asname or alias.name] = External(full)
-            case _:
-                pass  # pass, global, nonlocal, class definitions
+    def attribute(self, value: Any, name: str, node: ast.AST, frame: Frame) -> Any:
+        """``value.name``."""
+        raise NotImplementedError
 
-    def loop(self, node: ast.For, frame: Frame) -> None:
-        """A for loop, over what is known to be finite."""
-        values = self.iterate(self.expression(node.iter, frame), node.iter)
-        if len(values) > MAX_ITERATIONS:
-            raise Undecided("a loop is too long to follow", node.lineno)
-        for value in values:
-            self.assign(node.target, value, frame)
-            try:
-                self.block(node.body, frame)
-            except LoopExit as exit_:
-                if exit_.done:
-                    return
-        self.block(node.orelse, frame)
+    def instance_attribute(self, owner: Instance, name: str, node: ast.AST, prefix: str) -> Any:
+        """``self.name``."""
+        raise NotImplementedError
+
+    def has_attribute(self, owner: Instance, name: str) -> bool | None:
+        """``hasattr(self, name)``."""
+        raise NotImplementedError
+
+    def instance_of(self, module: Module) -> Instance:
+        """What a child has, by running its constructor."""
+        raise NotImplementedError
+
+    def traced_operator(self, name: str, args: list[Any], node: ast.AST) -> Any:
+        """An operator on traced values."""
+        raise NotImplementedError
+
+    def traced_call(
+        self, op: str, target: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST
+    ) -> Any:
+        """Record an operation on traced values."""
+        raise NotImplementedError
 
     def assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
         """Bind a target."""
-        match target:
-            case ast.Name():
-                frame.names[target.id] = value
-            case ast.Tuple() | ast.List():
-                self.unpack(target.elts, value, target, frame)
-            case ast.Starred():
-                self.assign(target.value, value, frame)
-            case ast.Attribute():
-                owner = self.expression(target.value, frame)
-                self.set_attribute(owner, target.attr, value, target)
-            case ast.Subscript():
-                owner = self.expression(target.value, frame)
-                self.set_item(owner, self.expression(target.slice, frame), value, target)
+        raise NotImplementedError
 
-    def unpack(self, targets: list[ast.expr], value: Any, node: ast.AST, frame: Frame) -> None:
-        """``a, b = value``: of a traced value the number of targets tells the length."""
-        starred = [i for i, t in enumerate(targets) if isinstance(t, ast.Starred)]
-        values = self.iterate(value, node, None if starred else len(targets))
-        if starred:
-            index = starred[0]
-            after = len(targets) - index - 1
-            if len(values) < len(targets) - 1:
-                raise Undecided("too few values to unpack", getattr(node, "lineno", None))
-            end = len(values) - after
-            values = [*values[:index], values[index:end], *values[end:]]
-        elif len(values) != len(targets):
-            raise Undecided("a wrong number of values to unpack", getattr(node, "lineno", None))
-        for target, part in zip(targets, values, strict=True):
-            self.assign(target, part, frame)
+    def iterate(self, value: Any, node: ast.AST, count: int | None = None) -> list[Any]:
+        """The elements of a value."""
+        raise NotImplementedError
+
+    def iterate_traced(self, value: Any, node: ast.AST, count: int | None) -> list[Any]:
+        """The elements of a traced value."""
+        raise NotImplementedError
+
+    def item(self, value: Any, key: Any, node: ast.AST) -> Any:
+        """``value[key]``."""
+        raise NotImplementedError
+
+    def set_attribute(self, value: Any, name: str, new: Any, node: ast.AST) -> None:
+        """``value.name = new``."""
+        raise NotImplementedError
+
+    def set_item(self, value: Any, key: Any, new: Any, node: ast.AST) -> None:
+        """``value[key] = new``."""
+        raise NotImplementedError
+
+    def materialise(self, value: Any, node: ast.AST) -> Any:
+        """``x.shape`` as a node."""
+        raise NotImplementedError
+
+    # Truth ---------------------------------------------------------------------------------
 
     def truth(self, node: ast.expr, frame: Frame) -> bool:
         """The truth of a condition. Raises `Stop` where it hangs on a traced value."""
@@ -282,10 +209,10 @@ class Evaluator:
     def truth_of(self, value: Any, node: ast.AST) -> bool:
         """The truth of a value; what cannot be told is asked of the oracle."""
         if isinstance(value, Node | AttributeOf):
-            raise Stop("a branch depends on the value of an input", getattr(node, "lineno", None))
+            raise Stop("a branch depends on the value of an input", line_of(node))
         if isinstance(value, Unknown | Tensor):
-            return decide(_text(node))
-        if isinstance(value, PLAIN) or isinstance(value, tuple | list | dict | set):
+            return decide(text_of(node))
+        if isinstance(value, (*PLAIN, tuple, list, dict, set)):
             return bool(value)
         return True
 
@@ -313,23 +240,27 @@ class Evaluator:
             case ast.Compare():
                 return self.compare(node, frame)
             case ast.IfExp():
-                return self.expression(node.body if self.truth(node.test, frame) else node.orelse, frame)
+                return self.expression(
+                    node.body if self.truth(node.test, frame) else node.orelse, frame
+                )
             case ast.Tuple():
                 return tuple(self.elements(node.elts, frame))
             case ast.List():
                 return self.elements(node.elts, frame)
             case ast.Set():
-                return set_or_list(self.elements(node.elts, frame))
+                return self.elements(node.elts, frame)
             case ast.Dict():
                 return self.dictionary(node, frame)
             case ast.Subscript():
                 key = self.expression(node.slice, frame)
                 return self.item(self.expression(node.value, frame), key, node)
             case ast.Slice():
-                return slice(*[
-                    self.expression(part, frame) if part is not None else None
-                    for part in (node.lower, node.upper, node.step)
-                ])
+                return slice(
+                    *[
+                        self.expression(part, frame) if part is not None else None
+                        for part in (node.lower, node.upper, node.step)
+                    ]
+                )
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
                 return list(self.comprehension(node.elt, node.generators, frame))
             case ast.DictComp():
@@ -345,7 +276,7 @@ class Evaluator:
                 return value
             case ast.Starred():
                 return self.expression(node.value, frame)
-        return Unknown(f"{type(node).__name__} is not followed", getattr(node, "lineno", None))
+        return Unknown(f"{type(node).__name__} is not followed", line_of(node))
 
     def elements(self, nodes: list[ast.expr], frame: Frame) -> list[Any]:
         """List elements, ``*parts`` spread."""
@@ -458,7 +389,7 @@ class Evaluator:
         try:
             return apply(left, right)
         except (TypeError, ValueError, ArithmeticError):
-            return Unknown(f"{_text(node)} is not known", getattr(node, "lineno", None))
+            return Unknown(f"{text_of(node)} is not known", line_of(node))
 
     def unary(self, node: ast.UnaryOp, frame: Frame) -> Any:
         """``-x``, ``not x``, ``+x``, ``~x``."""
@@ -477,7 +408,7 @@ class Evaluator:
                 return ~value
         if isinstance(value, Tensor):
             return Tensor(value.rank)
-        return Unknown(f"{_text(node)} is not known", node.lineno)
+        return Unknown(f"{text_of(node)} is not known", node.lineno)
 
     def bool_op(self, node: ast.BoolOp, frame: Frame) -> Any:
         """``and``/``or`` give an operand, as in Python."""
@@ -512,7 +443,7 @@ class Evaluator:
         if is_traced(left) or is_traced(right):
             return self.traced_operator(name, [left, right], node)
         if isinstance(left, Unknown | Tensor) or isinstance(right, Unknown | Tensor):
-            return decide(_text(node))
+            return decide(text_of(node))
         if isinstance(left, Sym) or isinstance(right, Sym):
             other = right if isinstance(left, Sym) else left
             if isinstance(other, str | bool):
@@ -521,7 +452,7 @@ class Evaluator:
         try:
             return bool(apply(left, right))
         except TypeError:
-            return decide(_text(node))
+            return decide(text_of(node))
 
     def identical(self, left: Any, right: Any, node: ast.AST) -> bool:
         """``is``: a traced value is never None."""
@@ -532,7 +463,7 @@ class Evaluator:
                 if isinstance(a, Sym):
                     return not decide(f"{a} is not None")
                 if isinstance(a, Unknown):
-                    return not decide(f"not ({_text(node)})")
+                    return not decide(f"not ({text_of(node)})")
                 return False
         if isinstance(left, bool) and isinstance(right, bool):
             return left is right
@@ -540,7 +471,7 @@ class Evaluator:
             return left.dotted == right.dotted
         if isinstance(left, Node | Instance | Module | Config) or is_traced(right):
             return left is right
-        return decide(_text(node))
+        return decide(text_of(node))
 
     def contains(self, container: Any, value: Any, node: ast.AST) -> bool:
         """``in``."""
@@ -553,7 +484,7 @@ class Evaluator:
                 return isinstance(value, str) and value in container
             if all(isinstance(c, str | int | float | type(None)) for c in container):
                 return value in container
-        return decide(_text(node))
+        return decide(text_of(node))
 
     def call_expression(self, node: ast.Call, frame: Frame) -> Any:
         """A call: arguments left to right, ``*`` and ``**`` spread."""
@@ -577,24 +508,21 @@ class Evaluator:
         return self.expression(node, frame)
 
 
-def _as_load(node: ast.expr) -> ast.expr:
-    """The same target, read."""
-    if isinstance(node, ast.Name):
-        return ast.copy_location(ast.Name(node.id, ast.Load()), node)
-    if isinstance(node, ast.Attribute):
-        return ast.copy_location(ast.Attribute(node.value, node.attr, ast.Load()), node)
-    if isinstance(node, ast.Subscript):
-        return ast.copy_location(ast.Subscript(node.value, node.slice, ast.Load()), node)
-    return node
-
-
-def set_or_list(values: list[Any]) -> Any:
-    """A set when its members can be in one."""
-    return values
-
-
-def _text(node: ast.AST) -> str:
+def text_of(node: ast.AST) -> str:
     try:
         return ast.unparse(node)
     except (AttributeError, ValueError, RecursionError):
         return type(node).__name__
+
+
+def line_of(node: ast.AST) -> int | None:
+    """The line of a node."""
+    return getattr(node, "lineno", None)
+
+
+def short(node: ast.AST) -> str:
+    try:
+        text = ast.unparse(node)
+    except (AttributeError, ValueError, RecursionError):
+        return type(node).__name__
+    return text if len(text) <= 60 else text[:57] + "..."
