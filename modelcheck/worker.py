@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from modelcheck.errors import ModelcheckError, WorkerError
+from modelcheck.errors import ExitCode, ModelcheckError, WorkerError
 
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -30,7 +30,7 @@ OFFLINE = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-TAIL = 1  # lines of the worker's stderr that name a death without an answer
+TAIL = 65_536  # bytes of the worker's output that are looked at for what it died of
 
 
 def run_job(
@@ -45,8 +45,11 @@ def run_job(
 ) -> dict[str, Any]:
     """Run ``job`` on ``payload`` in a fresh interpreter and return its answer.
 
-    ``timeout`` is in seconds of wall clock, ``memory_mb`` limits the address space,
-    ``python`` is another interpreter (one that has vLLM, say; it sees this modelcheck).
+    ``timeout`` is in seconds of wall clock, ``memory_mb`` limits private writable memory
+    (not the address space, of which torch reserves far more than it uses), ``python`` is
+    another interpreter (one that has vLLM, say; it sees this modelcheck and nothing else
+    of ours). The working directory is not on its module path: a ``json.py`` that lies
+    beside a model is not imported by accident.
     Raises `WorkerError` when the job hangs, dies or answers nothing, and a
     `ModelcheckError` with the job's own message when it reports one.
     """
@@ -55,27 +58,42 @@ def run_job(
         request.write_text(
             json.dumps({"job": job, "payload": dict(payload), "memory_mb": memory_mb})
         )
-        environ = {**os.environ, **OFFLINE, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
-        root = str(Path(__file__).resolve().parent.parent)
+        # Only modelcheck itself, not the site-packages that it may be installed in.
+        shown = Path(folder, "path")
+        shown.mkdir()
+        (shown / "modelcheck").symlink_to(Path(__file__).resolve().parent)
+        environ = {
+            **os.environ,
+            **OFFLINE,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HF_MODULES_CACHE": str(Path(folder, "modules")),  # where remote code is copied to
+            **(env or {}),
+        }
         environ["PYTHONPATH"] = os.pathsep.join(
-            [root, *filter(None, [environ.get("PYTHONPATH")])]
+            [str(shown), *filter(None, [environ.get("PYTHONPATH")])]
         )
+        command = [python or sys.executable, "-P", "-m", "modelcheck.worker"]
         with open(Path(folder, "log.txt"), "w+b") as log:
-            process = subprocess.Popen(
-                [python or sys.executable, "-m", "modelcheck.worker", str(request), str(answer)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environ,
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    [*command, str(request), str(answer)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=environ,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise WorkerError(f"{command[0]}: {error.strerror or error}") from None
             try:
                 code = process.wait(timeout)
             except subprocess.TimeoutExpired:
-                raise WorkerError(f"no answer within {timeout:g} s; the worker was stopped") from None
+                raise WorkerError(
+                    f"no answer within {timeout:g} s; the worker was stopped"
+                ) from None
             finally:
                 _kill_group(process)
-            log.seek(0)
+            log.seek(0 if verbose else max(0, log.seek(0, os.SEEK_END) - TAIL))
             output = log.read().decode(errors="replace")
         if verbose and output:
             sys.stderr.write(output)
@@ -95,18 +113,22 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _cause(code: int, output: str) -> str:
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    how = f"exit status {code}"
+    if code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        how = f"signal {names.get(-code, -code)}"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return ": ".join([how, *lines[-TAIL:]])
+    return ": ".join([how, *lines[-1:]])
 
 
-def _rebuild(error: Mapping[str, str]) -> ModelcheckError:
+def _rebuild(error: Mapping[str, Any]) -> ModelcheckError:
     from modelcheck import errors
 
     kind = getattr(errors, error["type"], None)
     if isinstance(kind, type) and issubclass(kind, ModelcheckError):
         rebuilt = kind.__new__(kind)
         Exception.__init__(rebuilt, error["message"])
+        rebuilt.exit_code = ExitCode(error.get("exit_code", kind.exit_code))
         return rebuilt
     return WorkerError(error["message"])
 
@@ -115,20 +137,28 @@ def _main(request_path: str, answer_path: str) -> None:
     request = json.loads(Path(request_path).read_text())
     if request["memory_mb"]:
         limit = request["memory_mb"] * 1024 * 1024
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        with contextlib.suppress(ValueError, OSError):  # a lower hard limit is in force
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     module, _, name = request["job"].partition(":")
     try:
         value = getattr(importlib.import_module(module), name)(request["payload"])
         result: dict[str, Any] = {"value": value}
     except ModelcheckError as error:
-        result = {"error": {"type": type(error).__name__, "message": str(error)}}
+        result = {
+            "error": {
+                "type": type(error).__name__,
+                "message": str(error),
+                "exit_code": error.exit_code,
+            }
+        }
     except MemoryError:
         message = f"more than {request['memory_mb']} MB of memory were asked for"
         result = {"error": {"type": "WorkerError", "message": message}}
-    except Exception as error:  # a fault in the user's model, or in ours: one line, never a trace
+    except (Exception, SystemExit) as error:  # a fault in the user's model, or in ours
         traceback.print_exc()
         last = traceback.extract_tb(error.__traceback__)[-1]
-        message = f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
+        text = " ".join(str(error).split())
+        message = f"{type(error).__name__}: {text} ({Path(last.filename).name}:{last.lineno})"
         result = {"error": {"type": "WorkerError", "message": message}}
     partial = Path(answer_path + ".part")
     partial.write_text(json.dumps(result))

@@ -65,6 +65,7 @@ def _matched(graph: Graph, facts: Facts, product: Node, activated: Node, up: Nod
         output=down.target if down is not None else None,
         activation=activated.target,
         line=product.line,
+        anchor=product,
     )
 
 

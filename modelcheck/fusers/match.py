@@ -6,23 +6,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelcheck.fusers.contract import Contract
+from modelcheck.graph.core import Node
 
 
 class NoMatch(Exception):
     """The fuser does not fire. ``line`` is the 1-based line to blame, where there is one.
 
     ``near`` says that the author probably meant the pattern: worth a word. ``kind`` names the
-    obstacle for rules and fixers ("functional-activation").
+    obstacle for rules and fixers ("functional-activation"). ``certain`` answers do not depend on
+    the graph.
     """
 
     def __init__(
-        self, reason: str, line: int | None = None, near: bool = False, kind: str = ""
+        self,
+        reason: str,
+        line: int | None = None,
+        near: bool = False,
+        kind: str = "",
+        certain: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.line = line
         self.near = near or bool(kind)
         self.kind = kind
+        self.certain = certain
 
 
 class Undecided(Exception):
@@ -40,7 +48,7 @@ class Match:
 
     ``linears`` are the merged projections in shard order, ``output`` the projection that
     becomes row parallel, ``sizes`` the widths a packed projection is split into, ``line`` where
-    the pattern is.
+    the pattern is, ``anchor`` the last node it rests on (None: the whole graph).
     """
 
     fuser: str
@@ -52,6 +60,7 @@ class Match:
     sizes: tuple[Any, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     line: int | None = None
+    anchor: Node | None = None
 
     @property
     def shards(self) -> tuple[tuple[str, str], ...]:

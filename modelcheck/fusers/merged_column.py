@@ -51,6 +51,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         linears=names,
         shard_ids=tuple(str(i) for i in range(len(names))),
         line=nodes[0].line,
+        anchor=nodes[-1],
     )
 
 

@@ -73,6 +73,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         output=None if output in taken else output,
         details=(("kv_a_proj", kv_a.target), ("kv_b_proj", kv_b.target)),
         line=kv_a.line,
+        anchor=kv_b,
     )
 
 

@@ -12,7 +12,7 @@ from modelcheck.fusers.facts import Facts
 from modelcheck.fusers.match import Env, Match, NoMatch
 from modelcheck.fusers.qkv import head_size, output_projection
 from modelcheck.fusers.rewrite import rewritable
-from modelcheck.fusers.vocabulary import is_method, is_op, upstream_linear
+from modelcheck.fusers.vocabulary import is_linear, is_method, is_op, upstream_linear
 from modelcheck.graph.core import Graph, Node
 
 NAME = "PackedQKV"
@@ -39,6 +39,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
             output=output_projection(graph, facts, (linear.target,), q),
             sizes=(q, kv),
             line=node.line,
+            anchor=node,
         )
     raise _look_alike(graph, facts) or NoMatch("no projection is split into (q, kv, kv)")
 
@@ -64,9 +65,11 @@ def _look_alike(graph: Graph, facts: Facts) -> NoMatch | None:
             if not isinstance(sizes, tuple | list) or len(sizes) != 3:
                 continue
             how = "torch.split"
+        elif is_linear(node, facts) and _slices(graph, node) >= 3:
+            how = "slices"
         else:
             continue
-        linear = upstream_linear(node.args[0], facts)
+        linear = node if how == "slices" else upstream_linear(node.args[0], facts)
         if linear is not None:
             return NoMatch(
                 f"{linear.target} is cut into q, k and v by {how}, only "
@@ -75,6 +78,19 @@ def _look_alike(graph: Graph, facts: Facts) -> NoMatch | None:
                 kind="packed-spelling",
             )
     return None
+
+
+def _slices(graph: Graph, linear: Node) -> int:
+    """How many parts of its last dimension are cut out of a projection."""
+    return sum(
+        is_op(user, "getitem") and isinstance(user.args[1], tuple) and _cuts_last(user.args[1])
+        for user in graph.users[linear]
+    )
+
+
+def _cuts_last(index: tuple[Any, ...]) -> bool:
+    last = index[-1]
+    return isinstance(last, slice) and (last.start is not None or last.stop is not None)
 
 
 def check_source(match: Match, facts: Facts, env: Env) -> None:

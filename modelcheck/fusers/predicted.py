@@ -10,9 +10,9 @@ from modelcheck.findings import Span
 from modelcheck.fusers import moe
 from modelcheck.fusers.ast_facts import AstFacts
 from modelcheck.fusers.contract import Contract
-from modelcheck.fusers.match import Env, Undecided
+from modelcheck.fusers.match import Env
 from modelcheck.fusers.results import Fires, FusionResult
-from modelcheck.fusers.select import candidates, choose
+from modelcheck.fusers.select import outcomes
 from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.symbolic import Sym, all_answers
 from modelcheck.graph.values import Config, Module
@@ -166,7 +166,7 @@ def _predict(module: Module, env: Env) -> list[FusionResult]:
 
     def run() -> dict[str, FusionResult]:
         fresh = replace_instance(module)
-        return _outcomes(AstFacts(fresh, env.contract), env)
+        return outcomes(AstFacts(fresh, env.contract), env)
 
     results, complete = all_answers(run, MAX_ANSWERS)
     names = (*env.contract.fusers, moe.NAME)
@@ -179,36 +179,6 @@ def _predict(module: Module, env: Env) -> list[FusionResult]:
 def replace_instance(module: Module) -> Module:
     """The same construction, not yet looked into."""
     return Module(module.args, dict(module.kwargs), module.dotted, module.info, module.items)
-
-
-def _outcomes(facts: AstFacts, env: Env) -> dict[str, FusionResult]:
-    outcomes: dict[str, FusionResult] = {}
-    try:
-        found = candidates(facts, env)
-        chosen, refused = choose(found, facts, env)
-    except (Undecided, RecursionError) as error:
-        reason = getattr(error, "reason", "it is nested too deeply")
-        return {
-            name: FusionResult(name, Fires.UNKNOWN, facts.class_name, reason)
-            for name in env.contract.fusers
-        }
-    for result in (*found.missed, *refused):
-        outcomes[result.fuser] = result
-    for candidate in found.kept:
-        outcomes.setdefault(
-            candidate.match.fuser,
-            FusionResult(
-                candidate.match.fuser, Fires.NO, facts.class_name, "a better fuser takes the module"
-            ),
-        )
-    for result in chosen:
-        outcomes[result.fuser] = result
-    try:
-        if moe.has_replaceable_experts(facts):
-            outcomes[moe.NAME] = moe.match_block(facts, env)
-    except Undecided as error:
-        outcomes[moe.NAME] = FusionResult(moe.NAME, Fires.UNKNOWN, facts.class_name, error.reason)
-    return outcomes
 
 
 def _agree(

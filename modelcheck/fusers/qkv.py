@@ -46,6 +46,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         shard_ids=("q", "k", "v"),
         output=output,
         line=nodes[0].line,
+        anchor=nodes[-1],
     )
 
 

@@ -27,6 +27,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
             "pattern has one",
             facts.source.first_line if facts.source else None,
             near=near,
+            certain=True,
         )
     x = graph.first(lambda n: n.op == "placeholder")
     if x is None:

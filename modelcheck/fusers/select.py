@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from modelcheck.findings import Span
-from modelcheck.fusers import attention, glu, merged_column, mla, packed_qkv, qkv, rms_norm
+from modelcheck.fusers import attention, glu, merged_column, mla, moe, packed_qkv, qkv, rms_norm
 from modelcheck.fusers.facts import Facts
 from modelcheck.fusers.match import Env, Match, NoMatch, Undecided
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.graph.core import Graph
 
+OUTRANKED = "a better fuser takes the module"
 Matcher = Callable[[Graph, Facts, Env], Match]
 Check = Callable[[Match, Facts, Env], None]
 
@@ -78,7 +79,7 @@ def candidates(facts: Facts, env: Env) -> Candidates:
                 kept.append(Candidate(attention.match(facts, env), attention.validate))
             elif graph is not None:
                 fuser = GRAPH_FUSERS[name]
-                match = fuser.match(graph, facts, env)
+                match = _match(fuser, graph, facts, env)
                 if fuser.check_source is not None:
                     fuser.check_source(match, facts, env)
                 kept.append(Candidate(match, fuser.validate))
@@ -89,6 +90,30 @@ def candidates(facts: Facts, env: Env) -> Candidates:
         except Undecided as error:
             missed.append(_result(name, Fires.UNKNOWN, facts, error.reason, error.line))
     return Candidates(tuple(kept), tuple(missed))
+
+
+def _match(fuser: Fuser, graph: Graph, facts: Facts, env: Env) -> Match:
+    """A structural match, or `Undecided` where the graph is doubtful in what it rests on."""
+    if not graph.doubt:
+        return fuser.match(graph, facts, env)
+    undecided = Undecided(graph.doubt, graph.doubt_line)
+    try:
+        match = fuser.match(graph, facts, env)
+    except NoMatch as error:
+        if error.certain or _all_linears_seen(graph, facts):
+            raise
+        raise undecided from None
+    nodes = graph.nodes
+    if match.anchor is None or nodes.index(match.anchor) >= graph.doubt_at:
+        raise undecided
+    return match
+
+
+def _all_linears_seen(graph: Graph, facts: Facts) -> bool:
+    """Were all Linears but the output projection called before the doubt?"""
+    linears = {name for name in facts.child_names if facts.child(name).is_linear}
+    called = {n.target for n in graph.nodes[: graph.doubt_at] if n.op == "call_module"}
+    return len(linears) >= 2 and len(linears - called) <= 1
 
 
 def takes_rms_norm(facts: Facts, env: Env) -> bool:
@@ -119,6 +144,30 @@ def choose(
             redefined = match.fuser
         chosen.append(fired(match, facts))
     return chosen, refused
+
+
+def outcomes(facts: Facts, env: Env) -> dict[str, FusionResult]:
+    """A result for every fuser of the release, and for the MoE block where there is one."""
+    try:
+        found = candidates(facts, env)
+        chosen, refused = choose(found, facts, env)
+    except (Undecided, RecursionError) as error:
+        reason = getattr(error, "reason", "it is nested too deeply")
+        return {
+            name: _result(name, Fires.UNKNOWN, facts, reason, None) for name in env.contract.fusers
+        }
+    results = {result.fuser: result for result in (*found.missed, *refused)}
+    for candidate in found.kept:
+        name = candidate.match.fuser
+        if name not in results:
+            results[name] = _result(name, Fires.NO, facts, OUTRANKED, candidate.match.line)
+    results |= {result.fuser: result for result in chosen}
+    try:
+        if moe.has_replaceable_experts(facts):
+            results[moe.NAME] = moe.match_block(facts, env)
+    except Undecided as error:
+        results[moe.NAME] = _result(moe.NAME, Fires.UNKNOWN, facts, error.reason, error.line)
+    return results
 
 
 def fired(match: Match, facts: Facts) -> FusionResult:

@@ -14,7 +14,7 @@ from modelcheck.fusers import moe
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Env
 from modelcheck.fusers.results import ClassReport, Fires, FusionResult
-from modelcheck.fusers.select import Candidates, candidates, choose
+from modelcheck.fusers.select import Candidates, candidates, choose, outcomes
 from modelcheck.fusers.torch_facts import TorchFacts
 
 EXPERT_COUNTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
@@ -39,6 +39,18 @@ def analyse_model(
     walk = _Walk(env, is_moe=_expert_count(text) > 0)
     walk.visit(model, "")
     return walk.reports()
+
+
+def trace_one(
+    module: nn.Module, contract: Contract, tp: int, model_head_size: int | None
+) -> list[FusionResult]:
+    """All fusers of a release on one module, that fire and that do not."""
+    facts = TorchFacts(module, contract)
+    config = getattr(module, "config", None)
+    # Without a config that says otherwise, a module of this shape belongs to an MLA model.
+    latent = getattr(config, "kv_lora_rank", True)
+    env = Env(contract, tp, model_head_size, "MLA" in contract.fusers and latent is not None)
+    return list(outcomes(facts, env).values())
 
 
 def graphs_of(model: nn.Module, class_name: str, contract: Contract) -> list[str]:

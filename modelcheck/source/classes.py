@@ -51,7 +51,9 @@ class ClassInfo:
     def methods(self) -> Mapping[str, FunctionNode]:
         """Functions defined in this class body; of two with one name, the last."""
         return {
-            item.name: item for item in _statements(self.node.body) if isinstance(item, FunctionNode)
+            item.name: item
+            for item in _statements(self.node.body)
+            if isinstance(item, FunctionNode)
         }
 
     @cached_property
@@ -63,7 +65,9 @@ class ClassInfo:
                 for target in item.targets:
                     if isinstance(target, ast.Name):
                         found[target.id] = item.value
-            elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and item.value:
+            elif (
+                isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and item.value
+            ):
                 found[item.target.id] = item.value
         return found
 
@@ -119,7 +123,7 @@ class ClassInfo:
 
     @cached_property
     def kind(self) -> str:
-        """"module", "pretrained" (a `PreTrainedModel`), "config", or "" for anything else."""
+        """ "module", "pretrained" (a `PreTrainedModel`), "config", or "" for anything else."""
         kinds = {
             MODULE_BASES.get(base) or MODULE_NAMES.get(base.rpartition(".")[2], "")
             for base in self.external_bases
@@ -218,7 +222,9 @@ class FileIndex:
                 for target in node.targets:
                     if isinstance(target, ast.Name):
                         found[target.id] = node.value
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
+            elif (
+                isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value
+            ):
                 found[node.target.id] = node.value
         return found
 
@@ -344,9 +350,7 @@ class Signature:
 
     def accepts(self, name: str) -> bool:
         """May a caller pass ``name=``?"""
-        return (
-            name in self.positional or name in self.keyword_only or self.var_keyword is not None
-        )
+        return name in self.positional or name in self.keyword_only or self.var_keyword is not None
 
     def names(self, name: str) -> bool:
         """Is ``name`` written in the signature?"""
@@ -354,7 +358,7 @@ class Signature:
 
 
 def dotted_name(node: ast.AST) -> str:
-    """"a.b.c" for a chain of names, else ""."""
+    """ "a.b.c" for a chain of names, else ""."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -8,8 +8,8 @@ from typing import Any
 
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Undecided
-from modelcheck.graph.calls import Interpreter
-from modelcheck.graph.interp import Frame, Raised
+from modelcheck.graph.expressions import Frame, Raised
+from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.values import Config, Function, Instance, Stop, Unknown
 from modelcheck.source.classes import ClassInfo, FileIndex, dotted_name
 

@@ -15,7 +15,7 @@ from modelcheck.source.text import read_bytes
 CONFIG = "config.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Repo:
     """A folder with a config.json, or with modeling files only.
 

@@ -1,0 +1,113 @@
+"""``modelcheck dryrun``: which fusers fire, by torch.fx on the meta device."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from modelcheck.cli.options import chosen_contract, note, vllm_option
+from modelcheck.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from modelcheck.dryrun.target import BuildSpec
+
+
+@click.command()
+@click.argument("target", required=False, metavar="[FOLDER]")
+@click.option("--model-type", metavar="TYPE", help="Build this type of transformers instead.")
+@click.option(
+    "--trust-remote-code",
+    is_flag=True,
+    help="Run the model's own code, in a separate process and offline.",
+)
+@vllm_option
+@click.option(
+    "--tp",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Tensor-parallel size to judge by.",
+)
+@click.option("--full-depth", is_flag=True, help="Build all layers, not one of every kind.")
+@click.option("--show-graph", metavar="CLASS", help="Print the traced graphs of a class instead.")
+@click.option("--fail-on-missed", is_flag=True, help="Exit with 1 when a fusion is missed.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="Seconds after which the build is stopped.",
+)
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the result is shown.",
+)
+def dryrun(
+    target: str | None,
+    model_type: str | None,
+    trust_remote_code: bool,
+    vllm: str | None,
+    tp: int,
+    full_depth: bool,
+    show_graph: str | None,
+    fail_on_missed: bool,
+    timeout: float,
+    output_format: str,
+) -> int:
+    """Build a model without weights and show which fusers fire, class by class.
+
+    FOLDER has a config.json. Exits with 0 when the dry run ran, whatever is missed.
+    """
+    from modelcheck.dryrun.target import BuildSpec
+
+    if show_graph is not None and fail_on_missed:
+        raise UsageError("--show-graph and --fail-on-missed exclude each other")
+    chosen_contract(vllm)
+    spec = BuildSpec(target, model_type, trust_remote_code, full_depth)
+    if show_graph is not None:
+        return _graphs(spec, show_graph, vllm, timeout, output_format)
+    return _report(spec, vllm, tp, timeout, output_format, fail_on_missed)
+
+
+def _graphs(
+    spec: BuildSpec, class_name: str, vllm: str | None, timeout: float, output_format: str
+) -> int:
+    from modelcheck.dryrun.worker import show_graphs
+
+    graphs = show_graphs(spec, class_name, vllm=vllm, timeout=timeout)
+    if not graphs:
+        raise UsageError(f"--show-graph: {spec.target} has no module of a class {class_name}")
+    if output_format == "json":
+        print(json.dumps({"class_name": class_name, "graphs": graphs}, indent=2))
+    else:
+        print("\n\n".join(graphs))
+    return ExitCode.OK
+
+
+def _report(
+    spec: BuildSpec,
+    vllm: str | None,
+    tp: int,
+    timeout: float,
+    output_format: str,
+    fail_on_missed: bool,
+) -> int:
+    from modelcheck.dryrun.worker import run_dryrun
+
+    report = run_dryrun(spec, vllm=vllm, tp=tp, timeout=timeout)
+    if output_format == "json":
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        from rich.console import Console
+
+        from modelcheck.report.fusion import render_text
+
+        render_text(report, Console(highlight=False))
+        for message in report.notes:
+            note(message)
+    return ExitCode.FINDINGS if fail_on_missed and report.missed else ExitCode.OK

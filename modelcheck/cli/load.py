@@ -1,0 +1,89 @@
+"""``modelcheck load``: what really fuses, in an installed vLLM."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from modelcheck.errors import ExitCode
+
+
+@click.command()
+@click.argument("target", required=False, metavar="[FOLDER]")
+@click.option("--model-type", metavar="TYPE", help="Build this type of transformers instead.")
+@click.option(
+    "--trust-remote-code",
+    is_flag=True,
+    help="Run the model's own code, in a separate process and offline.",
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="A Python that has vLLM. [default: $MODELCHECK_VLLM_PYTHON, else this one]",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["meta", "cpu", "cuda"]),
+    default="meta",
+    show_default=True,
+    help="Where the model is built; meta needs no memory.",
+)
+@click.option(
+    "--engine", is_flag=True, help="Start a real engine with dummy weights, make a few tokens."
+)
+@click.option("--full-depth", is_flag=True, help="Build all layers, not one of every kind.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=900.0,
+    show_default=True,
+    help="Seconds after which a process is stopped.",
+)
+@click.option("--verbose", is_flag=True, help="Show what vLLM prints, on stderr.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the result is shown.",
+)
+def load(
+    target: str | None,
+    model_type: str | None,
+    trust_remote_code: bool,
+    python: str | None,
+    device: str,
+    engine: bool,
+    full_depth: bool,
+    timeout: float,
+    verbose: bool,
+    output_format: str,
+) -> int:
+    """Build a model in vLLM and show what really fused, beside what dryrun said.
+
+    FOLDER has a config.json. Exits with 0 when both agree, with 1 when they differ.
+    """
+    from modelcheck.dryrun.target import BuildSpec
+    from modelcheck.vllm.load import run_load
+
+    report = run_load(
+        BuildSpec(target, model_type, trust_remote_code, full_depth),
+        device=device,
+        engine=engine,
+        python=python,
+        timeout=timeout,
+        verbose=verbose,
+    )
+    if output_format == "json":
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        from rich.console import Console
+
+        from modelcheck.cli.options import note
+        from modelcheck.report.load import render_text
+
+        render_text(report, Console(highlight=False))
+        for message in report.notes:
+            note(message)
+    return ExitCode.OK if report.agree else ExitCode.FINDINGS

@@ -1,0 +1,1 @@
+"""Building a model without weights in its own process, and asking which fusers fire."""

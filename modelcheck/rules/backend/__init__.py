@@ -1,0 +1,1 @@
+"""Family 3: what the base class, the base model and config.json must say."""

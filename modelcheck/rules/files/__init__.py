@@ -1,0 +1,1 @@
+"""Family 0: files and comments."""

@@ -1,0 +1,1 @@
+"""Rules about mixture-of-experts blocks."""

@@ -1,0 +1,1 @@
+"""Family 8: tensor-parallel plans."""

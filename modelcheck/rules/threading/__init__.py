@@ -1,0 +1,1 @@
+"""Rules about what travels from the base model to the attention."""

@@ -1,0 +1,1 @@
+"""Family 9: what newer transformers releases break."""

@@ -1,0 +1,296 @@
+"""Which classes are attention, and how each one dispatches.
+
+vLLM's Attention fuser (0.30 and later) reads the source of an attention's ``forward``: one local
+that is assigned from the bare global ``ALL_ATTENTION_FUNCTIONS``, and exactly one call of it.
+Anything else, however it behaves under transformers, counts as "does not dispatch".
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import PurePath
+
+from modelcheck.source.bodies import Body, body, callee_name, reached_methods, self_name
+from modelcheck.source.callpath import children
+from modelcheck.source.classes import (
+    ClassInfo,
+    FileIndex,
+    FunctionNode,
+    Signature,
+    dotted_name,
+    is_self_attribute,
+)
+
+INTERFACE = "ALL_ATTENTION_FUNCTIONS"
+_CACHE_PARAMETERS = frozenset(
+    ("past_key_values", "past_key_value", "layer_past", "past", "kv_cache", "use_cache")
+)
+_CROSS_PARAMETERS = ("key_value_states", "encoder_hidden_states", "cross_attention_states")
+_KERNELS = re.compile(
+    r"_?flash_attn\w*|_?flash_attention\w*|scaled_dot_product_attention"
+    r"|memory_efficient_attention|flex_attention\w*"
+)
+_PRODUCTS = frozenset(("matmul", "bmm", "baddbmm", "einsum"))
+
+
+class Dispatch(enum.Enum):
+    """How a forward reaches the attention interface."""
+
+    INTERFACE = enum.auto()  # vLLM sees it
+    UNRECOGNISED = enum.auto()  # the interface is named, in a form that vLLM does not see
+    INLINE = enum.auto()  # attention is computed in place
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """An attention class. ``owner`` defines the ``function`` that the facts come from.
+
+    ``lookups`` are the interface lookups, ``call`` the one interface call of a dispatching
+    forward, ``form`` says in words what an unrecognised one does, ``core`` is the node that
+    computes attention in place, ``local`` the name the interface is bound to.
+    """
+
+    info: ClassInfo
+    owner: ClassInfo
+    function: FunctionNode
+    dispatch: Dispatch
+    lookups: tuple[ast.expr, ...] = ()
+    call: ast.Call | None = None
+    local: str = ""
+    form: str = ""
+    core: ast.AST | None = None
+
+    @property
+    def here(self) -> bool:
+        """Is the forward written in this very class?"""
+        return self.owner is self.info
+
+    @property
+    def is_cross(self) -> bool:
+        """Is it cross-attention only: keys always come from another sequence?"""
+        if "crossattention" in self.info.name.lower().replace("_", ""):
+            return True
+        required = Signature.of(self.function).required
+        return any(name in required for name in _CROSS_PARAMETERS)
+
+    @property
+    def has_cache(self) -> bool:
+        """Does the forward take a KV cache, as a decoder's does?"""
+        signature = Signature.of(self.function)
+        return any(signature.names(name) for name in _CACHE_PARAMETERS)
+
+
+@lru_cache(maxsize=64)
+def attention_classes(file: FileIndex) -> tuple[Attention, ...]:
+    """Every attention class that this file defines."""
+    found = (attention_of(info) for info in file.classes.values())
+    return tuple(a for a in found if a is not None)
+
+
+@lru_cache(maxsize=4096)
+def attention_of(info: ClassInfo) -> Attention | None:
+    """The attention facts of a class, None when it is no attention."""
+    hit = info.find_method("forward")
+    if hit is None or not (info.is_module or info.external_bases):
+        return None
+    owner, function = hit
+    seen = _interface_use(info, owner, function)
+    if seen is not None:
+        return seen
+    core = _inline_core(info)
+    if core is None:
+        return None
+    return Attention(info, owner, function, Dispatch.INLINE, core=core)
+
+
+def is_interface_lookup(node: ast.expr | None) -> bool:
+    """``ALL_ATTENTION_FUNCTIONS.get_interface(…)``, ``[…]`` or any attribute of it."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return (
+        isinstance(node, ast.Attribute | ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == INTERFACE
+    )
+
+
+def eager_function(attention: Attention) -> str:
+    """The module-level eager attention that belongs to a forward, "" when there is none."""
+    file = attention.owner.file
+    for assignment in body(attention.owner.file, attention.function).all(ast.Assign):
+        names = [t.id for t in assignment.targets if isinstance(t, ast.Name)]
+        if attention.local in names and isinstance(assignment.value, ast.Name):
+            return assignment.value.id
+    for name in (*file.functions, *file.imports):
+        if "eager" in name and "attention" in name:
+            return name
+    return ""
+
+
+def _interface_names(file: FileIndex) -> frozenset[str]:
+    """The names that stand for the interface in a file: itself, import aliases, module aliases."""
+    names = {INTERFACE}
+    names.update(k for k, v in file.imports.items() if v.endswith(f".{INTERFACE}"))
+    for name, value in file.assignments.items():
+        if dotted_name(value).rpartition(".")[2] == INTERFACE:
+            names.add(name)
+    return frozenset(names)
+
+
+def _interface_use(info: ClassInfo, owner: ClassInfo, function: FunctionNode) -> Attention | None:
+    """What the forward does with the interface; None when it is not named on its way."""
+    if not any(INTERFACE in f.source.text for f in {c.file for c in info.mro}):
+        return None
+    nodes = body(owner.file, function)
+    names: set[str] = set()
+    lookups: list[ast.expr] = []
+    assignments: list[ast.Assign | ast.AnnAssign] = [
+        *nodes.all(ast.Assign),
+        *nodes.all(ast.AnnAssign),
+    ]
+    for statement in assignments:
+        if statement.value is not None and is_interface_lookup(statement.value):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            local = [t.id for t in targets if isinstance(t, ast.Name)]
+            names.update(local)
+            if local:
+                lookups.append(statement.value)
+    calls = [c for c in nodes.all(ast.Call) if isinstance(c.func, ast.Name) and c.func.id in names]
+    if len(calls) == 1:
+        local_name = getattr(calls[0].func, "id", "")
+        return Attention(
+            info, owner, function, Dispatch.INTERFACE, tuple(lookups), calls[0], local_name
+        )
+    form, where = _unrecognised_form(info, owner, function, nodes, names, calls)
+    if not form:
+        return None
+    return Attention(
+        info, owner, function, Dispatch.UNRECOGNISED, tuple(lookups), form=form, core=where
+    )
+
+
+def _unrecognised_form(
+    info: ClassInfo,
+    owner: ClassInfo,
+    function: FunctionNode,
+    nodes: Body,
+    names: set[str],
+    calls: list[ast.Call],
+) -> tuple[str, ast.AST | None]:
+    if len(calls) > 1:
+        return f"calls the interface {len(calls)} times, and only one call is allowed", calls[1]
+    aliases = _interface_names(owner.file)
+    uses = [n for n in nodes.all(ast.Name) if n.id in aliases]
+    qualified = [a for a in nodes.all(ast.Attribute) if a.attr == INTERFACE]
+    if names and not calls:
+        other = next((n for n in nodes.all(ast.Name) if n.id in names), None)
+        return "binds the interface to a local that it never calls", other
+    if qualified:
+        return "reads the interface through its module instead of the bare name", qualified[0]
+    if uses and uses[0].id != INTERFACE:
+        return f"reads the interface under the alias {uses[0].id}", uses[0]
+    if uses:
+        return _bare_form(nodes, uses[0]), uses[0]
+    return _remote_form(info, owner, function, nodes, aliases)
+
+
+def _bare_form(nodes: Body, use: ast.Name) -> str:
+    """What surrounds the interface's name when it is not a plain assignment."""
+
+    def holds(node: ast.AST | None) -> bool:
+        return node is not None and any(child is use for child in ast.walk(node))
+
+    if any(holds(n.value) for n in nodes.all(ast.NamedExpr)):
+        return "binds the interface with := instead of an assignment"
+    for assignment in nodes.all(ast.Assign):
+        if not holds(assignment.value):
+            continue
+        if any(isinstance(t, ast.Attribute) for t in assignment.targets):
+            return "stores the interface on self instead of in a local"
+        if isinstance(assignment.value, ast.IfExp):
+            return "chooses the interface in a conditional expression"
+        if is_interface_lookup(assignment.value):
+            return "does not bind the interface to a single local"
+        if not isinstance(assignment.value, ast.Call):
+            return "wraps the interface lookup in another expression"
+    if any(holds(c.func) and is_interface_lookup(c.func) for c in nodes.all(ast.Call)):
+        return "calls the interface lookup directly, without a local"
+    return "uses the interface in another way than a plain assignment to a local"
+
+
+def _remote_form(
+    info: ClassInfo, owner: ClassInfo, function: FunctionNode, nodes: Body, names: frozenset[str]
+) -> tuple[str, ast.AST | None]:
+    """The lookup is not in this forward: in a helper, in a function, or in the parent."""
+    for other_owner, method in reached_methods(info)[1:]:
+        if body(other_owner.file, method).mentions(names):
+            return f"leaves the interface lookup to the method {method.name}", _call_of(
+                nodes, method.name
+            )
+    for call in nodes.all(ast.Call):
+        helper = owner.file.functions.get(getattr(call.func, "id", ""))
+        if helper is not None and body(owner.file, helper).mentions(names):
+            return f"leaves the interface lookup to the function {helper.name}", call
+    if PurePath(owner.file.path).name.startswith("modular_"):
+        return "", None  # the generator writes the parent's body in the place of super()
+    for call in nodes.all(ast.Call):
+        func = call.func
+        if (
+            isinstance(func, ast.Attribute)
+            and func.attr == "forward"
+            and isinstance(func.value, ast.Call)
+            and callee_name(func.value) == "super"
+        ):
+            parent = _next_forward(info, owner)
+            if parent is not None and body(parent[0].file, parent[1]).mentions(names):
+                return "leaves the interface call to super().forward", call
+    return "", None
+
+
+def _call_of(nodes: Body, name: str) -> ast.AST | None:
+    return next((c for c in nodes.all(ast.Call) if callee_name(c) == name), None)
+
+
+def _next_forward(info: ClassInfo, owner: ClassInfo) -> tuple[ClassInfo, FunctionNode] | None:
+    after = info.mro[info.mro.index(owner) + 1 :]
+    return next(((c, c.methods["forward"]) for c in after if "forward" in c.methods), None)
+
+
+def _inline_core(info: ClassInfo) -> ast.AST | None:
+    """The node that computes attention: a kernel call, or the softmax between two products."""
+    softmax: ast.AST | None = None
+    products = 0
+    multihead = {c.attr for c in children(info) if c.type_name == "torch.nn.MultiheadAttention"}
+    for nodes, first in _reached_bodies(info):
+        for call in nodes.all(ast.Call):
+            name = callee_name(call)
+            if name == "topk":  # routing, not attention
+                return None
+            if _KERNELS.fullmatch(name):
+                return call
+            if is_self_attribute(call.func, first) and name in multihead:
+                return call
+            if name in ("softmax", "Softmax") and softmax is None:
+                softmax = call
+            products += name in _PRODUCTS
+        products += sum(isinstance(n.op, ast.MatMult) for n in nodes.all(ast.BinOp))
+    return softmax if products >= 2 else None
+
+
+def _reached_bodies(info: ClassInfo) -> Iterator[tuple[Body, str]]:
+    """Forward, the methods it calls, and the functions of the file that those call."""
+    seen: set[str] = set()
+    for owner, method in reached_methods(info):
+        nodes = body(owner.file, method)
+        yield nodes, self_name(method)
+        for call in nodes.all(ast.Call):
+            name = getattr(call.func, "id", "")
+            helper = owner.file.functions.get(name)
+            if helper is not None and name not in seen:
+                seen.add(name)
+                yield body(owner.file, helper), ""
