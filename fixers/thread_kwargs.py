@@ -18,6 +18,7 @@ from modelcheck.findings import Finding
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 
 NAME = "kwargs"
+CONTAINERS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
 
 
 def fix(text: str, finding: Finding) -> str:
@@ -181,7 +182,12 @@ def _accepting(
     """
     target = dotted(call.func)
     info = doc.class_info(finding.class_name)
+    own = info.find_method(target.removeprefix("self.")) if target.startswith("self.") else None
+    if own and own[1].args.kwarg is None:
+        raise doc.refuse(f"{target} takes no **kwargs yet", call)
     for owner in _modules_behind(info, target):
+        if isinstance(owner, str):
+            raise doc.refuse(f"{owner} takes no **kwargs", call)
         found = owner.find_method("forward")
         if found and found[1].args.kwarg is None:
             raise doc.refuse(f"{owner.name}.forward takes no **kwargs yet", call)
@@ -212,8 +218,8 @@ def _bound_to(function: FunctionNode, target: str) -> set[str]:
     return found
 
 
-def _modules_behind(info: ClassInfo, target: str) -> list[ClassInfo]:
-    """Classes of this project that ``self.x`` or a loop over ``self.layers`` may be."""
+def _modules_behind(info: ClassInfo, target: str) -> list[ClassInfo | str]:
+    """What ``self.x`` or a loop over ``self.layers`` may be: known classes, layers of torch."""
     forward = info.find_method("forward")
     attribute = target.removeprefix("self.") if target.startswith("self.") else ""
     if not attribute and forward is not None:
@@ -226,10 +232,11 @@ def _modules_behind(info: ClassInfo, target: str) -> list[ClassInfo]:
     assigned = info.self_assignments.get(attribute)
     if assigned is None or assigned[1] is None:
         return []
-    found = []
+    found: list[ClassInfo | str] = []
     for node in ast.walk(assigned[1]):
         if isinstance(node, ast.Call):
             resolved = info.file.resolve(dotted_name(node.func))
-            if isinstance(resolved, ClassInfo):
+            of_torch = isinstance(resolved, str) and resolved.startswith("torch.nn.")
+            if isinstance(resolved, ClassInfo) or (of_torch and resolved not in CONTAINERS):
                 found.append(resolved)
     return found

@@ -253,13 +253,8 @@ def _parse(path: str, text: str) -> None:
 def _edits(old: str, new: str) -> tuple[_Edit, ...]:
     """Whole-line edits that turn one text into the other."""
     before, after = _lines(old), _lines(new)
-    first = 0
-    while first < min(len(before), len(after)) and before[first] == after[first]:
-        first += 1
-    last = 0
-    limit = min(len(before), len(after)) - first
-    while last < limit and before[-1 - last] == after[-1 - last]:
-        last += 1
+    first = _common(before, after)
+    last = _common(before[first:][::-1], after[first:][::-1])
     offsets = [0]
     for line in before:
         offsets.append(offsets[-1] + len(line))
@@ -271,6 +266,12 @@ def _edits(old: str, new: str) -> tuple[_Edit, ...]:
         for tag, i1, i2, j1, j2 in matcher.get_opcodes()
         if tag != "equal"
     )
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many items two sequences begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _collide(edits: Sequence[_Edit], taken: Sequence[_Edit]) -> bool:
@@ -312,8 +313,8 @@ def _is_still_there(
 def _trimmed(old: str, edit: _Edit) -> _Edit:
     """The same edit without the characters that it leaves alone at its ends."""
     before = old[edit.start : edit.end]
-    head = len(os.path.commonprefix([before, edit.new]))
-    tail = len(os.path.commonprefix([before[head:][::-1], edit.new[head:][::-1]]))
+    head = _common(before, edit.new)
+    tail = _common(before[head:][::-1], edit.new[head:][::-1])
     return _Edit(edit.start + head, edit.end - tail, edit.new[head : len(edit.new) - tail])
 
 

@@ -13,7 +13,7 @@ from modelcheck.fusers.facts import ForwardSource
 from modelcheck.fusers.match import Env, Undecided
 from modelcheck.fusers.select import takes_rms_norm
 from modelcheck.graph.ast_trace import find_forward, trace_instance
-from modelcheck.graph.attributes import external_attribute, module_arguments
+from modelcheck.graph.attributes import TEXT_CONFIGS, external_attribute, module_arguments
 from modelcheck.graph.builtin import KERNELS
 from modelcheck.graph.core import Graph
 from modelcheck.graph.interpreter import Interpreter
@@ -26,6 +26,7 @@ from modelcheck.graph.values import (
     Tensor,
     Unknown,
 )
+from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import FunctionNode, Signature
 
 LINEAR = "torch.nn.Linear"
@@ -122,7 +123,9 @@ class AstFacts:
                 raise Undecided(self.instance.unknown)
             return None
         if isinstance(value, Config):
-            return SimpleNamespace(_attn_implementation="vllm")
+            # vLLM switches the text configuration only.
+            text = not value.role or value.role in TEXT_CONFIGS
+            return SimpleNamespace(_attn_implementation="vllm" if text else "sdpa")
         if isinstance(value, Unknown):
             raise Undecided(value.reason, value.line)
         return value
@@ -301,5 +304,5 @@ def _is_closure(function: FunctionNode) -> bool:
     """Naming ``super`` makes a method a closure over its class."""
     return any(
         isinstance(node, ast.Name) and node.id in ("super", "__class__")
-        for node in ast.walk(function)
+        for node in nodes_of(function)
     )

@@ -6,9 +6,11 @@ Purely syntactic; since vLLM 0.30 (contract section 2.12).
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from modelcheck.fusers.facts import Facts
 from modelcheck.fusers.match import Env, Match, NoMatch
+from modelcheck.source.bodies import nodes_of
 
 NAME = "Attention"
 INTERFACE = "ALL_ATTENTION_FUNCTIONS"
@@ -40,18 +42,21 @@ def match(facts: Facts, env: Env) -> Match:
     )
 
 
-def interface_calls(function: ast.AST) -> list[ast.Call]:
+@lru_cache(maxsize=1024)
+def interface_calls(function: ast.AST) -> tuple[ast.Call, ...]:
     """Calls through local names that were assigned from the interface."""
     names: set[str] = set()
-    for node in ast.walk(function):
+    for node in nodes_of(function):
         if isinstance(node, ast.Assign | ast.AnnAssign) and _is_lookup(node.value):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names |= {t.id for t in targets if isinstance(t, ast.Name)}
-    return [
+    if not names:
+        return ()
+    return tuple(
         node
-        for node in ast.walk(function)
+        for node in nodes_of(function)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
-    ]
+    )
 
 
 def _is_lookup(node: ast.expr | None) -> bool:

@@ -13,6 +13,7 @@ from modelcheck.fusers.match import Env, Match, NoMatch
 from modelcheck.fusers.rewrite import guarded_calls, rewritable, same_argument, single_call
 from modelcheck.fusers.vocabulary import ancestors, is_linear, is_op, peel
 from modelcheck.graph.core import Graph, Node
+from modelcheck.source.bodies import nodes_of
 
 NAME = "GLU"
 BECOMES = "MergedColumnParallelLinear"
@@ -167,7 +168,7 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
     same_argument(calls, source)
     products = [
         node
-        for node in ast.walk(function)
+        for node in nodes_of(function)
         if isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Mult)
         and {id(node.left), id(node.right)} == {id(activation), id(up)}

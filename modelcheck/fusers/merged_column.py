@@ -18,6 +18,7 @@ from modelcheck.fusers.rewrite import (
 )
 from modelcheck.fusers.vocabulary import linears_by_input
 from modelcheck.graph.core import Graph
+from modelcheck.source.bodies import nodes_of
 
 NAME = "MergedColumnParallel"
 BECOMES = "MergedColumnParallelLinear"
@@ -72,7 +73,7 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
 
 def check_temporaries(function: ast.FunctionDef) -> None:
     """vLLM's own temporary names must be free."""
-    for node in ast.walk(function):
+    for node in nodes_of(function):
         if isinstance(node, ast.Name) and node.id.startswith("_vllm_merged_"):
             raise NoMatch(f"the name {node.id} is taken", near=True)
 

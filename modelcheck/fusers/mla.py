@@ -21,6 +21,7 @@ from modelcheck.fusers.vocabulary import (
     upstream_linear,
 )
 from modelcheck.graph.core import Graph, Node
+from modelcheck.source.bodies import nodes_of
 
 NAME = "MLA"
 BECOMES = "MLAAttention"
@@ -90,7 +91,7 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
     kv_b = dict(match.details)["kv_b_proj"]
     expansions = [
         node
-        for node in ast.walk(function)
+        for node in nodes_of(function)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and isinstance(node.func.value, ast.Name)
@@ -110,7 +111,7 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
 
 def _top_level(function: ast.FunctionDef, node: ast.AST) -> int:
     for index, statement in enumerate(function.body):
-        if any(child is node for child in ast.walk(statement)):
+        if any(child is node for child in nodes_of(statement)):
             return index
     raise NoMatch("a projection is not called in the body of forward")
 
@@ -121,8 +122,8 @@ def _is_expansion(method: ast.FunctionDef | None, kv_b: str) -> bool:
     arguments = method.args
     if len(arguments.posonlyargs) + len(arguments.args) != 3:
         return False
-    names = {n.attr for n in ast.walk(method) if isinstance(n, ast.Attribute)}
-    returns = [n for n in ast.walk(method) if isinstance(n, ast.Return)]
+    names = {n.attr for n in nodes_of(method) if isinstance(n, ast.Attribute)}
+    returns = [n for n in nodes_of(method) if isinstance(n, ast.Return)]
     return (
         kv_b in names
         and bool(returns)

@@ -24,6 +24,7 @@ from modelcheck.fusers.vocabulary import (
     peel,
 )
 from modelcheck.graph.core import Graph, Node
+from modelcheck.source.bodies import nodes_of
 
 NAME = "MoEBlock"
 EXPERTS = "experts"
@@ -101,7 +102,7 @@ def _returns_tuple(facts: Facts) -> bool:
     function = source.function
     named = {
         target.id
-        for node in ast.walk(function)
+        for node in nodes_of(function)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
         for target in node.targets
         if isinstance(target, ast.Name)

@@ -14,6 +14,7 @@ from modelcheck.fusers.qkv import head_size, output_projection
 from modelcheck.fusers.rewrite import rewritable
 from modelcheck.fusers.vocabulary import is_linear, is_method, is_op, upstream_linear
 from modelcheck.graph.core import Graph, Node
+from modelcheck.source.bodies import nodes_of
 
 NAME = "PackedQKV"
 BECOMES = "QKVParallelLinear"
@@ -99,7 +100,7 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
     name = match.linears[0]
     splits = [
         node
-        for node in ast.walk(function)
+        for node in nodes_of(function)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "split"

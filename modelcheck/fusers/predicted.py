@@ -13,6 +13,7 @@ from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Env
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.select import outcomes
+from modelcheck.graph.attributes import text_config
 from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.symbolic import Sym, all_answers
 from modelcheck.graph.values import Config, Module
@@ -20,6 +21,8 @@ from modelcheck.source.classes import ClassInfo, FileIndex
 from modelcheck.source.config_defaults import config_class, read_config_class
 
 MAX_ANSWERS = 24  # combinations of undecidable conditions tried for one class
+RAISES = " raises"
+MAX_CONSTRUCTIONS = 400  # distinct constructions followed in one file
 MAX_VARIANTS = 6  # differently constructed instances of one class
 
 
@@ -43,41 +46,46 @@ def predict_file(
     ``given`` are the values of config.json. A class is looked at as its parents construct it,
     from the models down; one that nothing constructs is looked at with unknown arguments.
     """
-    constructed = _constructions(file, contract, given)
+    constructed = _constructions(file, contract, given, tp)
     predictions = []
     for info in file.classes.values():
         if not info.is_module:
             continue
-        variants = constructed.get(info.name) or [
-            Module((), _unknown_arguments(info, contract, given), info=info)
-        ]
-        config = _config_of(variants[0], info, contract, given)
-        env = _env(config, contract, tp)
-        results = [_predict(variant, env) for variant in variants[:MAX_VARIANTS]]
+        variants = constructed.get(info.name) or [_root(info, contract, given, tp)]
+        results = [_predict(variant, env) for variant, env in variants[:MAX_VARIANTS]]
         predictions.append(ClassPrediction(info, _join_variants(results)))
     return predictions
 
 
+Variant = tuple[Module, Env]
+
+
+def _root(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None, tp: int) -> Variant:
+    """A class with its own configuration and no known caller."""
+    config = _config(info, contract, given)
+    return Module((), _unknown_arguments(info, config), info=info), _env(config, contract, tp)
+
+
 def _constructions(
-    file: FileIndex, contract: Contract, given: Mapping[str, Any] | None
-) -> dict[str, list[Module]]:
+    file: FileIndex, contract: Contract, given: Mapping[str, Any] | None, tp: int
+) -> dict[str, list[Variant]]:
     """How the file's classes are constructed, from the model classes down."""
-    found: dict[str, list[Module]] = {}
+    found: dict[str, list[Variant]] = {}
     seen: set[str] = set()
     pending = [
-        Module((), _unknown_arguments(info, contract, given), info=info)
+        _root(info, contract, given, tp)
         for info in file.classes.values()
         if info.kind == "pretrained"
     ]
     while pending:
-        module = pending.pop()
+        module, env = pending.pop()
         assert module.info is not None
-        key = f"{module.info.name}{_show(module)}"
-        if key in seen or len(seen) > 400:
+        key = f"{module.info.name}{_show(module)}{env.head_size}{env.use_mla}"
+        if key in seen or len(seen) > MAX_CONSTRUCTIONS:
             continue
         seen.add(key)
-        found.setdefault(module.info.name, []).append(module)
-        pending += _members(module, contract)
+        found.setdefault(module.info.name, []).append((module, env))
+        pending += [(member, env) for member in _members(module, contract)]
     return found
 
 
@@ -112,9 +120,7 @@ def _show_value(value: Any) -> str:
     return type(value).__name__
 
 
-def _unknown_arguments(
-    info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def _unknown_arguments(info: ClassInfo, config: Config) -> dict[str, Any]:
     """Arguments for a constructor nobody is seen to call."""
     found = info.find_method("__init__")
     if found is None:
@@ -122,11 +128,11 @@ def _unknown_arguments(
     arguments = found[1].args
     positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][1:]
     required = positional[: len(positional) - len(arguments.defaults)]
-    values: dict[str, Any] = {}
-    for name in required:
-        values[name] = _config(info, contract, given) if "config" in name else Sym.name(name)
-    if "config" in positional and "config" not in values:
-        values["config"] = _config(info, contract, given)
+    values: dict[str, Any] = {
+        name: config if "config" in name else Sym.name(name) for name in required
+    }
+    if "config" in positional:
+        values.setdefault("config", config)
     return values
 
 
@@ -138,18 +144,12 @@ def _config(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None
     return Config("config", dict(given or {}), complete=False)
 
 
-def _config_of(
-    module: Module, info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None
-) -> Config:
-    for value in (*module.args, *module.kwargs.values()):
-        if isinstance(value, Config):
-            return value
-    return _config(info, contract, given)
-
-
 def _env(config: Config, contract: Contract, tp: int) -> Env:
+    """The deployment of the model with this configuration."""
+    text = text_config(config)
+
     def read(name: str) -> Any:
-        return config.values.get(config.attribute_map.get(name, name))
+        return text.values.get(text.attribute_map.get(name, name))
 
     head = read("head_dim")
     if not isinstance(head, int) or head <= 0:
@@ -157,7 +157,7 @@ def _env(config: Config, contract: Contract, tp: int) -> Env:
         plain = isinstance(width, int) and isinstance(heads, int) and heads > 0
         head = width // heads if plain else Sym.name("the model's head size")
     latent = read("kv_lora_rank")
-    use_mla = "MLA" in contract.fusers and (latent is not None or not config.complete)
+    use_mla = "MLA" in contract.fusers and (latent is not None or not text.complete)
     return Env(contract=contract, tp=tp, head_size=head, use_mla=use_mla)
 
 
@@ -169,11 +169,17 @@ def _predict(module: Module, env: Env) -> list[FusionResult]:
         return outcomes(AstFacts(fresh, env.contract), env)
 
     results, complete = all_answers(run, MAX_ANSWERS)
+    # A configuration for which the constructor or the forward raises is not one to judge by.
+    results = [r for r in results if not _raises(r)] or results
     names = (*env.contract.fusers, moe.NAME)
     merged = []
     for name in names:
         merged.append(_agree([r[name] for r in results if name in r], name, module, complete))
     return [m for m in merged if m is not None]
+
+
+def _raises(results: Mapping[str, FusionResult]) -> bool:
+    return any(RAISES in r.reason for r in results.values())
 
 
 def replace_instance(module: Module) -> Module:

@@ -17,6 +17,7 @@ from modelcheck.fusers.rewrite import (
 )
 from modelcheck.fusers.vocabulary import is_linear, linears_by_input, returned_linear
 from modelcheck.graph.core import Graph, Node
+from modelcheck.source.bodies import nodes_of
 
 NAME = "QKV"
 BECOMES = "QKVParallelLinear"
@@ -112,7 +113,7 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
         for name in facts.child_names
         if name not in match.linears and facts.child(name).is_linear
     }
-    for node in ast.walk(function):
+    for node in nodes_of(function):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.facts import Facts, ForwardSource
 from modelcheck.fusers.match import NoMatch
+from modelcheck.source.bodies import nodes_of
 
 METADATA = frozenset({"shape", "dtype", "device", "ndim", "size", "dim", "numel", "item"})
 
@@ -30,7 +31,7 @@ def rewritable(facts: Facts) -> tuple[ast.FunctionDef, ForwardSource]:
     function = source.function
     if not isinstance(function, ast.FunctionDef):
         raise NoMatch("forward is not a plain function", source.first_line, near=True)
-    for node in ast.walk(function):
+    for node in nodes_of(function):
         name = getattr(node, "attr", None) or getattr(node, "id", None)
         if isinstance(name, str) and name.startswith("__") and not name.endswith("__"):
             raise NoMatch(f"{name} is a mangled private name", source.line(node), near=True)
@@ -46,7 +47,7 @@ def one_call(
     """
     mentions = [
         node
-        for node in ast.walk(function)
+        for node in nodes_of(function)
         if isinstance(node, ast.Attribute)
         and node.attr == name
         and isinstance(node.value, ast.Name)
@@ -54,7 +55,7 @@ def one_call(
     ]
     calls = [
         node
-        for node in ast.walk(function)
+        for node in nodes_of(function)
         if isinstance(node, ast.Call)
         and any(node.func is mention for mention in mentions)
         and len(node.args) == 1
@@ -105,7 +106,7 @@ def guarded_calls(
 
 def _is_guard(function: ast.FunctionDef, mention: ast.expr) -> bool:
     """``self.p is (not) None``, or ``self.p`` as a bare truth value."""
-    for node in ast.walk(function):
+    for node in nodes_of(function):
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             if not isinstance(node.ops[0], ast.Is | ast.IsNot):
                 continue
@@ -143,7 +144,7 @@ Block = list[ast.stmt]
 def block_path(block: Block, node: ast.AST) -> list[tuple[Block, int]]:
     """The nested (block, index) pairs that lead to a node, outermost first."""
     for index, statement in enumerate(block):
-        if not any(child is node for child in ast.walk(statement)):
+        if not any(child is node for child in nodes_of(statement)):
             continue
         for inner in _blocks_of(statement):
             deeper = block_path(inner, node)
@@ -196,7 +197,7 @@ def _may_alias(
     names = set(seed)
     assignments = [
         (node, node.value)
-        for node in ast.walk(function)
+        for node in nodes_of(function)
         if isinstance(node, ast.Assign | ast.AnnAssign)
         and node.value is not None
         and not _is_fresh(node.value, facts, merged)
@@ -292,7 +293,7 @@ def _written(statement: ast.stmt) -> set[str]:
     written: set[str] = set()
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         written |= _argument_names(statement.value)  # only there for its side effect
-    for node in ast.walk(statement):
+    for node in nodes_of(statement):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
             written.add(node.id)
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(

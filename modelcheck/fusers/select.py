@@ -100,7 +100,7 @@ def _match(fuser: Fuser, graph: Graph, facts: Facts, env: Env) -> Match:
     try:
         match = fuser.match(graph, facts, env)
     except NoMatch as error:
-        if error.certain or _all_linears_seen(graph, facts):
+        if error.certain or (fuser.name != rms_norm.NAME and _all_linears_seen(graph, facts)):
             raise
         raise undecided from None
     nodes = graph.nodes
@@ -110,10 +110,10 @@ def _match(fuser: Fuser, graph: Graph, facts: Facts, env: Env) -> Match:
 
 
 def _all_linears_seen(graph: Graph, facts: Facts) -> bool:
-    """Were all Linears but the output projection called before the doubt?"""
+    """Are there no two Linears, or were all but the output projection called before the doubt?"""
     linears = {name for name in facts.child_names if facts.child(name).is_linear}
     called = {n.target for n in graph.nodes[: graph.doubt_at] if n.op == "call_module"}
-    return len(linears) >= 2 and len(linears - called) <= 1
+    return len(linears) < 2 or len(linears - called) <= 1
 
 
 def takes_rms_norm(facts: Facts, env: Env) -> bool:

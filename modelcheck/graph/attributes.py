@@ -158,16 +158,30 @@ def config_value(config: Config, name: str) -> Any:
         return "vllm"
     name = config.attribute_map.get(name, name)
     if name in config.values:
-        return config.values[name]
+        value = config.values[name]
+        return value.named(f"{config.name}.{name}", name) if isinstance(value, Config) else value
     if name in ("get_text_config", "to_dict", "get"):
         return BoundExternal(config, name)
     return Sym.name(f"{config.name}.{name}")
 
 
+# Where transformers looks for the text part of a configuration.
+TEXT_CONFIGS = ("text_config", "decoder", "generator", "text_encoder")
+
+
+def text_config(config: Config) -> Config:
+    """The text part of a configuration, as ``get_text_config`` finds it."""
+    for name in TEXT_CONFIGS:
+        if isinstance(config.values.get(name), Config):
+            found: Config = config_value(config, name)
+            return found
+    return config
+
+
 def config_method(config: Config, name: str, args: list[Any]) -> Any:
     """Methods of a configuration."""
     if name == "get_text_config":
-        return config
+        return text_config(config)
     return Unknown(f"{config.name}.{name}()")
 
 

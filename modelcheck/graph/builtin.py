@@ -70,6 +70,9 @@ def construct_external(dotted: str, args: list[Any], kwargs: dict[str, Any]) -> 
     if name == "Parameter":
         value = args[0] if args else kwargs.get("data")
         return Parameter(_shape(value))
+    if name == "Buffer" and dotted.startswith("torch.nn"):
+        value = args[0] if args else kwargs.get("data")
+        return value if isinstance(value, Tensor) else Tensor()
     if name in ("ACT2FN", "get_activation") and args:
         return activation(args[0])
     if not dotted.startswith("torch.nn.") or not name[:1].isupper():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import Any
 
 from modelcheck.graph import metas
@@ -34,6 +35,17 @@ from modelcheck.graph.values import (
 from modelcheck.source.classes import ClassInfo
 
 DICT_METHODS = ("get", "items", "keys", "values", "pop", "copy", "update", "setdefault")
+# What the forward of a torch module comes down to, for subclasses that call it.
+PARENT_FORWARDS = {
+    "torch.nn.Embedding": "torch.nn.functional.embedding",
+    "torch.nn.LayerNorm": "torch.nn.functional.layer_norm",
+    "torch.nn.GroupNorm": "torch.nn.functional.group_norm",
+    "torch.nn.Linear": "torch.nn.functional.linear",
+    "torch.nn.Conv1d": "torch.conv1d",
+    "torch.nn.Conv2d": "torch.conv2d",
+    "torch.nn.Conv3d": "torch.conv3d",
+    "torch.nn.BatchNorm2d": "torch.nn.functional.batch_norm",
+}
 TORCH = ("torch.", "torch.nn.functional.")
 
 
@@ -68,7 +80,9 @@ class Calls(Expressions):
                 return self.call_interface(function, args, kwargs, node)
             case Node():
                 raise Stop("a traced value is called", line_of(node))
-            case Module() if self.recorder is None:
+            case Module():
+                if self.recorder is not None and is_traced([args, kwargs]):
+                    raise Stop("a module that is no submodule is called", line_of(node))
                 return Tensor()
             case Instance():
                 forward = function.info.find_method("forward")
@@ -115,7 +129,9 @@ class Calls(Expressions):
     ) -> Any:
         """A class of the scanned files is called."""
         if info.kind == "config":
-            return Config(info.name)
+            from modelcheck.source.config_defaults import read_config_class  # it needs us
+
+            return read_config_class(info, self.contract, kwargs)
         if not info.is_module and not info.find_method("forward"):
             return self.opaque(f"{info.name} is not a module", [*args, *kwargs.values()], node)
         items: list[Any] | None = None
@@ -253,9 +269,12 @@ class Calls(Expressions):
             return None
         if name in ("__post_init__", "__init_subclass__", "__setattr__"):
             return None
-        return self.opaque(
-            f"super().{name} is outside the scanned files", [*args, *kwargs.values()], node
-        )
+        inputs = [*args, *kwargs.values()]
+        if name == "forward" and self.recorder is not None and is_traced(inputs):
+            for base in instance.info.external_bases:
+                if base in PARENT_FORWARDS:
+                    return self.traced_call("call_function", PARENT_FORWARDS[base], args, {}, node)
+        return self.opaque(f"super().{name} is outside the scanned files", inputs, node)
 
     def call_self(
         self, owner: Instance, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST
@@ -310,11 +329,9 @@ class Calls(Expressions):
                 return Unknown(f"{name}()", line_of(node))
             return constant_tensor(name, args)
         made = construct_external(dotted, args, kwargs)
-        return (
-            made
-            if made is not None
-            else Unknown(f"{dotted} is outside the scanned files", line_of(node))
-        )
+        if made is not None:
+            return made
+        return Unknown(f"{dotted} is outside the scanned files", line_of(node))
 
 
 def bind(
@@ -370,5 +387,6 @@ def bind(
     return True
 
 
+@lru_cache(maxsize=4096)
 def _is_generator(definition: ast.AST) -> bool:
     return any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(definition))

@@ -262,10 +262,20 @@ class Expressions:
                     ]
                 )
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
-                return list(self.comprehension(node.elt, node.generators, frame))
+                over = self.expression(node.generators[0].iter, frame)
+                members = list(self.comprehension(node.elt, node.generators, over, frame))
+                if isinstance(over, Sym | Unknown | Tensor) and not any(
+                    isinstance(m, Module) for m in members
+                ):
+                    return Unknown("a list of unknown length", node.lineno)
+                return members
             case ast.DictComp():
                 pairs = ast.Tuple([node.key, node.value], ast.Load())
-                return dict(self.comprehension(pairs, node.generators, frame))
+                over = self.expression(node.generators[0].iter, frame)
+                try:
+                    return dict(self.comprehension(pairs, node.generators, over, frame))
+                except TypeError:
+                    return Unknown("a dict with unknown keys", node.lineno)
             case ast.JoinedStr():
                 return self.text(node, frame)
             case ast.Lambda():
@@ -318,23 +328,20 @@ class Expressions:
         return "".join(parts)
 
     def comprehension(
-        self, element: ast.expr, generators: list[ast.comprehension], frame: Frame
+        self, element: ast.expr, generators: list[ast.comprehension], over: Any, frame: Frame
     ) -> Iterator[Any]:
-        """The elements of a comprehension, in a scope of its own."""
+        """The elements of a comprehension over a value, in a scope of its own."""
         inner = Frame(frame.file, dict(frame.names), frame.defined_in, frame.depth)
-        yield from self._comprehend(element, generators, inner)
-
-    def _comprehend(
-        self, element: ast.expr, generators: list[ast.comprehension], frame: Frame
-    ) -> Iterator[Any]:
-        if not generators:
-            yield self.expression(element, frame)
-            return
         first, *rest = generators
-        for value in self.iterate(self.expression(first.iter, frame), first.iter)[:MAX_ITERATIONS]:
-            self.assign(first.target, value, frame)
-            if all(self.truth(condition, frame) for condition in first.ifs):
-                yield from self._comprehend(element, rest, frame)
+        for value in self.iterate(over, first.iter)[:MAX_ITERATIONS]:
+            self.assign(first.target, value, inner)
+            if not all(self.truth(condition, inner) for condition in first.ifs):
+                continue
+            if rest:
+                deeper = self.expression(rest[0].iter, inner)
+                yield from self.comprehension(element, rest, deeper, inner)
+            else:
+                yield self.expression(element, inner)
 
     def name(self, name: str, node: ast.AST, frame: Frame) -> Any:
         """A local, global or builtin name."""

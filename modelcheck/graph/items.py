@@ -69,11 +69,11 @@ class Items(Expressions):
             try:
                 return value[key]
             except (IndexError, TypeError):
-                raise Stop("an index is out of range", line_of(node)) from None
+                return self.missing("an index is out of range", node)
         if isinstance(value, dict) and isinstance(key, str | int | float | type(None)):
             if key in value:
                 return value[key]
-            raise Stop(f"{key!r} is not in the dict", line_of(node))
+            return self.missing(f"{key!r} is not in the dict", node)
         if isinstance(value, Tensor):
             if is_traced(key):
                 return self.traced_call("call_function", "operator.getitem", [value, key], {}, node)
@@ -81,6 +81,12 @@ class Items(Expressions):
         if isinstance(value, Config):
             return Sym.name(f"{value.name}[{key}]")
         return Unknown(f"{short(node)} is not known", line_of(node))
+
+    def missing(self, reason: str, node: ast.AST) -> Any:
+        """An exception in a traced forward; in a constructor our values may just be incomplete."""
+        if self.recorder is not None:
+            raise Stop(reason, line_of(node))
+        return Unknown(reason, line_of(node))
 
     def submodule_item(self, value: Submodule, key: Any, node: ast.AST) -> Any:
         """A member of a ModuleList or Sequential."""
@@ -109,7 +115,7 @@ class Items(Expressions):
             return [Submodule(f"{value.path}.{i}", m) for i, m in enumerate(value.module.items)]
         if count is not None:
             return [Unknown(f"{short(node)} is not known", line_of(node))] * count
-        if isinstance(value, Sym | Unknown):
+        if isinstance(value, Sym | Unknown | Tensor):
             return [Unknown("an element of something that is not known", line_of(node))]
         raise Undecided(f"what {short(node)} loops over is not known", line_of(node))
 

@@ -17,6 +17,7 @@ from modelcheck.graph.values import (
     Meta,
     Submodule,
     Tensor,
+    Unknown,
     sequence,
     tensor,
 )
@@ -84,6 +85,8 @@ class Recorder:
             return slice(*(self.argument(v, where) for v in (value.start, value.stop, value.step)))
         if isinstance(value, Submodule):
             return value.path
+        if isinstance(value, Unknown):
+            self.doubtful(value.reason, where)
         return value
 
     def attribute_node(self, value: AttributeOf, where: ast.AST | None) -> Node:

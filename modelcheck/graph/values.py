@@ -81,12 +81,20 @@ class SuperValue:
 
 @dataclass(eq=False)
 class Config:
-    """A configuration object. What is not in ``values`` is a `Sym` named after it."""
+    """A configuration object. What is not in ``values`` is a `Sym` named after it.
+
+    ``role`` is the attribute of the parent configuration it came from, "" for a model's own.
+    """
 
     name: str
     values: dict[str, Any] = field(default_factory=dict)
     complete: bool = False
     attribute_map: dict[str, str] = field(default_factory=dict)
+    role: str = ""
+
+    def named(self, name: str, role: str) -> Config:
+        """The same configuration as an attribute of another."""
+        return Config(name, self.values, self.complete, self.attribute_map, role)
 
 
 @dataclass(eq=False)

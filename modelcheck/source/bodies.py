@@ -12,13 +12,19 @@ from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, is_sel
 Node = TypeVar("Node", bound=ast.AST)
 
 
+@lru_cache(maxsize=512)
+def nodes_of(node: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes below one, itself first, in the order of `ast.walk`; walked once."""
+    return tuple(ast.walk(node))
+
+
 class Body:
     """The nodes of a function, by type and in source order."""
 
     def __init__(self, function: ast.AST) -> None:
         self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         self._sorted: dict[type[ast.AST], list[ast.AST]] = {}
-        for node in ast.walk(function):
+        for node in nodes_of(function):
             self._nodes[type(node)].append(node)
 
     def all(self, kind: type[Node]) -> list[Node]:

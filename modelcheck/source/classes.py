@@ -286,13 +286,15 @@ class ProjectIndex:
     def add(self, source: SourceFile) -> FileIndex:
         """Index a file that was read already."""
         index = FileIndex(source, self)
-        self._files[Path(source.path).resolve()] = index
+        self._files[Path(source.path).absolute()] = index
         return index
 
     def sibling(self, file: FileIndex, relative: str) -> FileIndex | None:
         """The file behind a relative import such as ".configuration_x.XConfig"."""
         level = len(relative) - len(relative.lstrip("."))
-        folder = Path(file.path).resolve().parent
+        if level > 2:
+            return None  # the package's own machinery, not another model
+        folder = Path(file.path).absolute().parent
         for _ in range(level - 1):
             folder = folder.parent
         parts = relative[level:].split(".")

@@ -28,6 +28,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "sliding_window": 16,
     },
     "olmoe": {**DENSE, "num_experts": 4, "num_experts_per_tok": 2},
+    "granitemoe": {**DENSE, "num_local_experts": 4, "num_experts_per_tok": 2},
     "gpt_oss": {
         **DENSE,
         "head_dim": 32,

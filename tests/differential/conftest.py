@@ -80,9 +80,9 @@ VARIANTS = {
         "torch.rsqrt(variance + self.variance_epsilon)",
         "(1 / torch.sqrt(variance + self.variance_epsilon))",
     ),
-    "branch": (
-        "        value_states = self.v_proj",
-        "        if self.is_causal:\n            value_states = self.v_proj",
+    "renamed_input": (
+        "        value_states = self.v_proj(hidden_states)",
+        "        states = hidden_states\n        value_states = self.v_proj(states)",
     ),
 }
 

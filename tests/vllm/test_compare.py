@@ -12,9 +12,8 @@ def yes(fuser: str, cls: str = "A", **more: object) -> FusionResult:
 
 def report(cls: str, paths: str, *results: FusionResult) -> ClassReport:
     fires = tuple(r for r in results if r.fires is Fires.YES)
-    return ClassReport(
-        cls, tuple(paths.split()), fires, tuple(r for r in results if r not in fires)
-    )
+    missed = tuple(r for r in results if r not in fires)
+    return ClassReport(cls, tuple(paths.split()), fires, missed)
 
 
 def test_equal_modules_agree_whatever_their_grouping() -> None:
