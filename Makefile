@@ -11,7 +11,7 @@ demo: .venv/.demo
 
 test: .venv/.dev .venv-vllm
 	MODELCHECK_VLLM_PYTHON=$$(test -x $(VLLM) && echo $(CURDIR)/$(VLLM) || true) \
-	  $(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+	  $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

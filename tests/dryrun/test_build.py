@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ import pytest
 pytest.importorskip("transformers")
 
 import torch
-from transformers import dynamic_module_utils
 
 from modelcheck.dryrun import build as building
 from modelcheck.dryrun import shrink
@@ -25,15 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REMOTE = ROOT / "fixtures" / "models" / "remote_decoder"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _module_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Remote code is copied into a folder of these tests, not into the user's cache."""
-    for name in [n for n in sys.modules if n.partition(".")[0] == "transformers_modules"]:
-        del sys.modules[name]  # a package of another test's cache
-    with pytest.MonkeyPatch.context() as patch:
-        cache = str(tmp_path_factory.mktemp("modules"))
-        patch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", cache)
-        yield
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from modelcheck.vllm.folder import changes, write_folder
 
 transformers = pytest.importorskip("transformers")
 
+pytestmark = pytest.mark.usefixtures("module_cache")
 REMOTE = Path(__file__).resolve().parents[2] / "fixtures" / "models" / "remote_decoder"
 
 
