@@ -17,6 +17,7 @@ COMMANDS = {  # name: (module, what `modelcheck --help` says)
     "scan": ("modelcheck.cli.scan", "Check modeling files and config.json; --fix mends them."),
     "dryrun": ("modelcheck.cli.dryrun", "Show which fusers fire, by torch.fx, without vLLM."),
     "load": ("modelcheck.cli.load", "Show what really fuses, in an installed vLLM."),
+    "contract": ("modelcheck.cli.contract", "Show what each vLLM release accepts."),
     "explain": ("modelcheck.cli.explain", "Explain a rule: what, why, example, fix."),
 }
 

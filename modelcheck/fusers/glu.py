@@ -26,7 +26,10 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
             continue
         for activated, up in (node.args, node.args[::-1]):
             if _is_glu(activated, up, facts):
-                return _matched(graph, facts, node, activated, up)
+                match = _matched(graph, facts, node, activated, up)
+                if not env.contract.glu_per_instance:
+                    merged_column.check_inputs(match, facts)
+                return match
     raise _look_alike(graph, facts) or NoMatch("no product of an activated linear and another")
 
 
@@ -155,7 +158,7 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
     """Can the forward be rewritten?"""
     function, source = rewritable(facts)
     assert match.activation is not None
-    activation = single_call(function, source, match.activation)
+    activation = single_call(function, source, match.activation, env.contract)
     calls = guarded_calls(function, source, match.linears, env.contract)
     gate, up = calls
     if activation.args[0] is not gate:
@@ -184,7 +187,8 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
 
 def validate(match: Match, facts: Facts, env: Env) -> None:
     """Do this instance's sizes and activation allow it?"""
-    merged_column.validate(match, facts, env)
+    if env.contract.glu_per_instance:
+        merged_column.validate(match, facts, env)
     gate, up = (facts.child(name) for name in match.linears)
     if env.contract.equal_glu_sizes and gate.out_features != up.out_features:
         raise NoMatch(

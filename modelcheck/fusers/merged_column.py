@@ -68,22 +68,25 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
         )
     block = paths[0][-1][0]
     check_input_stable(function, source, facts, calls, block, [path[-1][1] for path in paths])
-    check_temporaries(function)
+    check_temporaries(function, match, env)
 
 
-def check_temporaries(function: ast.FunctionDef) -> None:
+def check_temporaries(function: ast.FunctionDef, match: Match, env: Env) -> None:
     """vLLM's own temporary names must be free."""
+    suffixed = {f"{name}_fused" for name in match.linears}
     for node in nodes_of(function):
-        if isinstance(node, ast.Name) and node.id.startswith("_vllm_merged_"):
+        if isinstance(node, ast.Name) and (
+            node.id.startswith("_vllm_merged_")
+            if env.contract.numbered_temporaries
+            else node.id in suffixed
+        ):
             raise NoMatch(f"the name {node.id} is taken", near=True)
 
 
 def validate(match: Match, facts: Facts, env: Env) -> None:
     """Do this instance's sizes allow it?"""
+    check_inputs(match, facts)
     children = [facts.child(name) for name in match.linears]
-    if any(child.in_features != children[0].in_features for child in children[1:]):
-        raise NoMatch("the linears have different input sizes", match.line)
-    check_bias(match, facts)
     if env.contract.equal_glu_sizes and env.tp > 1:
         for name, child in zip(match.linears, children, strict=True):
             if child.out_features % env.tp:
@@ -92,6 +95,14 @@ def validate(match: Match, facts: Facts, env: Env) -> None:
                     f"the tensor-parallel size {env.tp}",
                     match.line,
                 )
+
+
+def check_inputs(match: Match, facts: Facts) -> None:
+    """All projections read the same width, and all or none have a bias."""
+    widths = [facts.child(name).in_features for name in match.linears]
+    if any(width != widths[0] for width in widths[1:]):
+        raise NoMatch("the linears have different input sizes", match.line)
+    check_bias(match, facts)
 
 
 def check_bias(match: Match, facts: Facts) -> None:

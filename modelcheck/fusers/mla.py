@@ -87,7 +87,7 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
         indices = [_top_level(function, call) for call in calls]
         if env.contract.input_stability:
             check_input_stable(function, source, facts, calls, function.body, indices)
-        check_temporaries(function)
+        check_temporaries(function, match, env)
     kv_b = dict(match.details)["kv_b_proj"]
     expansions = [
         node

@@ -135,7 +135,7 @@ def check_source(match: Match, facts: Facts, env: Env) -> None:
     if env.contract.input_stability:
         indices = [path[depth - 1][1] for path in paths]
         check_input_stable(function, source, facts, calls, block, indices)
-    check_temporaries(function)
+    check_temporaries(function, match, env)
 
 
 def common_depth(paths: list[list[tuple[list[ast.stmt], int]]]) -> int:

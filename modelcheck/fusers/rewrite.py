@@ -39,25 +39,21 @@ def rewritable(facts: Facts) -> tuple[ast.FunctionDef, ForwardSource]:
 
 
 def one_call(
-    function: ast.FunctionDef, source: ForwardSource, name: str
+    function: ast.FunctionDef, source: ForwardSource, name: str, contract: Contract
 ) -> tuple[ast.Call, list[ast.Attribute]]:
     """The one ``self.name(argument)``, and all other mentions of ``self.name``.
 
-    Raises `NoMatch` unless there is exactly one such call.
+    Where the release counts every mention, ``anything.name`` is one too. Raises `NoMatch`
+    unless there is exactly one such call.
     """
-    mentions = [
-        node
-        for node in nodes_of(function)
-        if isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-    ]
+    named = [n for n in nodes_of(function) if isinstance(n, ast.Attribute) and n.attr == name]
+    own = [n for n in named if isinstance(n.value, ast.Name) and n.value.id == "self"]
+    mentions = named if contract.counts_every_mention else own
     calls = [
         node
         for node in nodes_of(function)
         if isinstance(node, ast.Call)
-        and any(node.func is mention for mention in mentions)
+        and any(node.func is mention for mention in own)
         and len(node.args) == 1
         and not isinstance(node.args[0], ast.Starred)
         and not node.keywords
@@ -72,9 +68,11 @@ def one_call(
     return calls[0], [m for m in mentions if m is not calls[0].func]
 
 
-def single_call(function: ast.FunctionDef, source: ForwardSource, name: str) -> ast.Call:
+def single_call(
+    function: ast.FunctionDef, source: ForwardSource, name: str, contract: Contract
+) -> ast.Call:
     """The one ``self.name(argument)`` when nothing else mentions ``self.name``."""
-    call, others = one_call(function, source, name)
+    call, others = one_call(function, source, name, contract)
     if others:
         raise NoMatch(
             f"self.{name} is used {len(others) + 1} times", source.line(others[0]), near=True
@@ -91,7 +89,7 @@ def guarded_calls(
     """One call per projection; other mentions must be guards on its existence."""
     calls = []
     for name in names:
-        call, others = one_call(function, source, name)
+        call, others = one_call(function, source, name, contract)
         for mention in others:
             if not contract.existence_guards or not _is_guard(function, mention):
                 raise NoMatch(

@@ -36,7 +36,7 @@ def analyse_model(
         head_size=head_size(text),
         use_mla="MLA" in contract.fusers and getattr(text, "kv_lora_rank", None) is not None,
     )
-    walk = _Walk(env, is_moe=_expert_count(text) > 0)
+    walk = _Walk(Structures(model, env), is_moe=_expert_count(text) > 0)
     walk.visit(model, "")
     return walk.reports()
 
@@ -96,13 +96,41 @@ def _expert_count(text_config: Any) -> int:
     return 0
 
 
+class Structures:
+    """What matched each class of a model, learnt from one of its instances as vLLM does."""
+
+    def __init__(self, model: nn.Module, env: Env) -> None:
+        self.env = env
+        self._found: dict[Any, Candidates] = {}
+        self._judged: dict[type, nn.Module] = {}  # by which instance, where the class is the key
+        contract = env.contract
+        if not contract.keyed_by_children:
+            for module in model.modules():
+                if contract.last_instance_decides or type(module) not in self._judged:
+                    self._judged[type(module)] = module
+
+    def fusers(self, facts: TorchFacts) -> tuple[list[FusionResult], list[FusionResult]]:
+        """The fusers a module takes, and those that it does not."""
+        key: Any = type(facts.module)
+        judged = facts
+        if self.env.contract.keyed_by_children:
+            key = (key, facts.child_names)
+        elif key in self._judged:
+            judged = TorchFacts(self._judged[key], self.env.contract)
+        if key not in self._found:
+            self._found[key] = candidates(judged, self.env)
+        found = self._found[key]
+        chosen, refused = choose(found, facts, self.env)
+        return chosen, [*found.missed, *refused]
+
+
 class _Walk:
     """One pass over a model, with what was learnt of each class."""
 
-    def __init__(self, env: Env, is_moe: bool) -> None:
-        self.env = env
+    def __init__(self, structures: Structures, is_moe: bool) -> None:
+        self.env = structures.env
+        self.structures = structures
         self.is_moe = is_moe
-        self.found: dict[Any, Candidates] = {}
         self.groups: dict[tuple[str, Any], list[str]] = defaultdict(list)
         self.missed: dict[str, list[FusionResult]] = defaultdict(list)
 
@@ -113,7 +141,7 @@ class _Walk:
             if _is_replaced_whole(child):
                 continue
             facts = TorchFacts(child, self.env.contract)
-            fusions, missed = self._fusers(facts)
+            fusions, missed = self.structures.fusers(facts)
             block = self._moe_block(facts)
             if block is not None:
                 if "internal" in block.becomes:
@@ -125,10 +153,6 @@ class _Walk:
                 known += [m for m in missed if m not in known]
             if "RMSNorm" in {f.fuser for f in fusions}:
                 continue  # the module is replaced; there is nothing left inside
-            for grandchild_name, grandchild in child.named_children():
-                if block is not None and grandchild_name == moe.EXPERTS:
-                    continue
-                del grandchild
             self._descend(child, inner, skip_experts=block is not None)
 
     def _descend(self, module: nn.Module, path: str, skip_experts: bool) -> None:
@@ -140,16 +164,6 @@ class _Walk:
             if name != moe.EXPERTS:
                 kept.add_module(name, child)
         self.visit(kept, path)
-
-    def _fusers(self, facts: TorchFacts) -> tuple[list[FusionResult], list[FusionResult]]:
-        key: Any = type(facts.module)
-        if self.env.contract.keyed_by_children:
-            key = (key, facts.child_names)
-        if key not in self.found:
-            self.found[key] = candidates(facts, self.env)
-        found = self.found[key]
-        chosen, refused = choose(found, facts, self.env)
-        return chosen, [*found.missed, *refused]
 
     def _moe_block(self, facts: TorchFacts) -> FusionResult | None:
         if not self.is_moe or not moe.has_replaceable_experts(facts):

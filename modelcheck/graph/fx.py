@@ -55,9 +55,17 @@ class _AttributeValue(_Value, fx.proxy.Attribute):  # type: ignore[misc]
     def __init__(self, root: fx.Proxy, attr: str) -> None:
         super().__init__(root, attr)
         inner = root.__dict__.get("known", _NOT_KNOWN)
-        if inner is not _NOT_KNOWN:
+        executes = root.tracer.contract.meta_execution
+        if inner is not _NOT_KNOWN and (executes or attr == "shape"):
             with contextlib.suppress(Exception):
                 self.known = getattr(inner, attr)
+
+    def __len__(self) -> int:
+        # Up to 0.26 an attribute is torch.fx's own proxy, which has no length: `f(*x.shape)`
+        # asks for one and ends the trace, `f(*x.shape[:-1])` does not.
+        if not self.tracer.contract.meta_execution:
+            raise RuntimeError("the length of a shape was asked for")
+        return super().__len__()
 
 
 class _Tracer(fx.Tracer):  # type: ignore[misc]
@@ -114,7 +122,11 @@ class _Tracer(fx.Tracer):  # type: ignore[misc]
     def _run(self, kind: str, target: Any, args: Any, kwargs: Any) -> Any:
         """The operation's result on meta tensors, `_NOT_KNOWN` where an input is not known."""
         if kind == "placeholder":
-            return _made_up_input(self.root) if str(target) == HIDDEN_STATES else _NOT_KNOWN
+            if str(target) != HIDDEN_STATES:
+                return _NOT_KNOWN
+            if not self.contract.meta_execution:  # only its rank is known, but always
+                return torch.empty(1, SEQUENCE, 1, device="meta")
+            return _made_up_input(self.root)
         if kind == "get_attr":
             if not self.contract.parameters_known:
                 return _NOT_KNOWN

@@ -1,0 +1,1 @@
+"""``survey``: what fuses in every model type of an installed transformers."""

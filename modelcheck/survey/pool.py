@@ -1,0 +1,216 @@
+"""Worker processes that stay warm, each job with a time limit; a hung or dead one is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from modelcheck.errors import WorkerError
+from modelcheck.worker import OFFLINE
+
+STARTUP = 180.0  # seconds for a worker's imports; torch and transformers take 5 to 30
+MEMORY_MB = 8192
+QUIET = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+TAIL = 4096
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Task(Generic[T]):
+    """A job for a worker; ``about`` is what the answer belongs to, ``timeout`` in seconds."""
+
+    about: T
+    job: str
+    payload: Mapping[str, Any]
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no value: the job's own word, or (``stopped``) the process hung or died."""
+
+    error: str
+    stopped: bool
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How workers are started.
+
+    ``modules`` are imported once per worker; ``python`` is another interpreter; with ``fresh``
+    every job has a process of its own.
+    """
+
+    modules: tuple[str, ...]
+    python: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    memory_mb: int | None = MEMORY_MB
+    fresh: bool = False
+
+
+class Worker:
+    """One process."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="modelcheck-")
+        shown = Path(self._folder.name, "path")
+        shown.mkdir()
+        # Only modelcheck itself, not the site-packages that it may be installed in.
+        (shown / "modelcheck").symlink_to(Path(__file__).resolve().parent.parent)
+        paths = [str(shown), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environ = {**os.environ, **OFFLINE, **QUIET, **setup.env}
+        environ["PYTHONPATH"] = os.pathsep.join(paths)
+        self._log = open(Path(self._folder.name, "log.txt"), "w+b")  # noqa: SIM115
+        self._buffer = b""
+        try:
+            self._process = subprocess.Popen(
+                [setup.python or sys.executable, "-P", "-m", "modelcheck.survey.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=environ,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise WorkerError(f"a worker cannot be started: {error.strerror or error}") from None
+        self._ask({"modules": setup.modules, "memory_mb": setup.memory_mb}, STARTUP)
+
+    def run(self, task: Task[T]) -> dict[str, Any] | Failure:
+        """Do a job. Raises `WorkerError` when the process hangs or dies: it is of no more use."""
+        request = {"job": task.job, "payload": dict(task.payload), "timeout": task.timeout}
+        answer = self._ask(request, task.timeout)
+        if "error" in answer:
+            return Failure(answer["error"], bool(answer["ours"]))
+        value: dict[str, Any] = answer["value"]
+        return value
+
+    def _ask(self, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise WorkerError(f"the worker ended: {self._cause()}") from None
+        answer: dict[str, Any] = json.loads(self._line(time.monotonic() + timeout, timeout))
+        return answer
+
+    def _line(self, deadline: float, timeout: float) -> bytes:
+        assert self._process.stdout is not None
+        pipe = self._process.stdout.fileno()
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+                raise WorkerError(f"no answer within {timeout:g} s; the worker was stopped")
+            data = os.read(pipe, 1 << 20)
+            if not data:
+                raise WorkerError(f"the worker ended: {self._cause()}")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _cause(self) -> str:
+        code = self._process.wait()
+        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - TAIL))
+        said = self._log.read().decode(errors="replace").strip().splitlines()
+        return ": ".join([how, *said[-1:]])
+
+    def stop(self) -> None:
+        """End the process and whatever it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._log):
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()
+        self._folder.cleanup()
+
+
+Answer = tuple[Task[T], "dict[str, Any] | Failure"]
+
+
+def run_tasks(
+    tasks: Iterable[Task[T]], setup: Setup, jobs: int
+) -> Iterator[tuple[Task[T], dict[str, Any] | Failure]]:
+    """Answers in the order in which they come. Closing the iterator stops the workers."""
+    waiting: queue.SimpleQueue[Task[T]] = queue.SimpleQueue()
+    count = 0
+    for task in tasks:
+        waiting.put(task)
+        count += 1
+    answers: queue.SimpleQueue[tuple[Task[T], dict[str, Any] | Failure]] = queue.SimpleQueue()
+    lanes = [_Lane(waiting, answers, setup) for _ in range(min(jobs, count))]
+    for lane in lanes:
+        lane.start()
+    try:
+        for _ in range(count):
+            yield answers.get()
+    finally:
+        for lane in lanes:
+            lane.cancel()
+        for lane in lanes:
+            lane.join()
+
+
+class _Lane(threading.Thread, Generic[T]):
+    """Feeds one worker, and starts another one when it is lost."""
+
+    def __init__(
+        self,
+        waiting: queue.SimpleQueue[Task[T]],
+        answers: queue.SimpleQueue[tuple[Task[T], dict[str, Any] | Failure]],
+        setup: Setup,
+    ) -> None:
+        super().__init__(daemon=True)
+        self._waiting, self._answers, self._setup = waiting, answers, setup
+        self._worker: Worker | None = None
+        self._cancelled = False
+
+    def run(self) -> None:
+        """Until nothing is waiting."""
+        while not self._cancelled:
+            try:
+                task = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            self._answers.put((task, self._do(task)))
+            if self._setup.fresh:
+                self._drop()
+        self._drop()
+
+    def _do(self, task: Task[T]) -> dict[str, Any] | Failure:
+        try:
+            if self._worker is None:
+                self._worker = Worker(self._setup)
+            return self._worker.run(task)
+        except WorkerError as error:
+            self._drop()
+            return Failure(str(error), stopped=True)
+
+    def _drop(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.stop()
+
+    def cancel(self) -> None:
+        """End at once, from another thread: the job that is being done is lost."""
+        self._cancelled = True
+        worker = self._worker
+        if worker is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(worker._process.pid, signal.SIGKILL)
