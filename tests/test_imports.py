@@ -48,16 +48,3 @@ def test_help_does_not_import_the_rules():
         env={"PYTHONPATH": str(ROOT)},
     )
     assert not any(name.startswith("modelcheck.rules") for name in result.stderr.splitlines())
-
-
-def test_one_file_costs_at_most_four_times_a_parse(monkeypatch):
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        import one_file
-    finally:
-        sys.path.pop(0)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    transformers = pytest.importorskip("transformers")
-    models = Path(transformers.__path__[0]) / "models"
-    scan, baseline = one_file.measure(str(models / "llama" / "modeling_llama.py"), 7)
-    assert scan <= 4 * baseline

@@ -18,6 +18,7 @@ COMMANDS = {  # name: (module, what `modelcheck --help` says)
     "dryrun": ("modelcheck.cli.dryrun", "Show which fusers fire, by torch.fx, without vLLM."),
     "load": ("modelcheck.cli.load", "Show what really fuses, in an installed vLLM."),
     "contract": ("modelcheck.cli.contract", "Show what each vLLM release accepts."),
+    "survey": ("modelcheck.cli.survey", "Show what fuses in all model types of transformers."),
     "explain": ("modelcheck.cli.explain", "Explain a rule: what, why, example, fix."),
 }
 

@@ -87,7 +87,12 @@ class Worker:
             )
         except OSError as error:
             raise WorkerError(f"a worker cannot be started: {error.strerror or error}") from None
-        self._ask({"modules": setup.modules, "memory_mb": setup.memory_mb}, STARTUP)
+        self._setup = setup
+
+    def ready(self) -> None:
+        """Wait for the imports. Raises `WorkerError`."""
+        setup = {"modules": self._setup.modules, "memory_mb": self._setup.memory_mb}
+        self._ask(setup, STARTUP)
 
     def run(self, task: Task[T]) -> dict[str, Any] | Failure:
         """Do a job. Raises `WorkerError` when the process hangs or dies: it is of no more use."""
@@ -129,19 +134,20 @@ class Worker:
         said = self._log.read().decode(errors="replace").strip().splitlines()
         return ": ".join([how, *said[-1:]])
 
-    def stop(self) -> None:
-        """End the process and whatever it started."""
+    def kill(self) -> None:
+        """End the process and whatever it started; whoever waits for its answer is told."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """`kill`, and clean up."""
+        self.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._log):
             with contextlib.suppress(OSError):
                 if stream is not None:
                     stream.close()
         self._folder.cleanup()
-
-
-Answer = tuple[Task[T], "dict[str, Any] | Failure"]
 
 
 def run_tasks(
@@ -197,6 +203,7 @@ class _Lane(threading.Thread, Generic[T]):
         try:
             if self._worker is None:
                 self._worker = Worker(self._setup)
+                self._worker.ready()
             return self._worker.run(task)
         except WorkerError as error:
             self._drop()
@@ -212,5 +219,4 @@ class _Lane(threading.Thread, Generic[T]):
         self._cancelled = True
         worker = self._worker
         if worker is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(worker._process.pid, signal.SIGKILL)
+            worker.kill()

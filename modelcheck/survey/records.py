@@ -7,15 +7,15 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from modelcheck import __version__
 from modelcheck.errors import UnreadableFile, UsageError
-from modelcheck.fusers.results import ClassReport, Evidence, Fires, FusionResult
+from modelcheck.fusers.results import ClassReport, Evidence, FusionResult
 from modelcheck.source.text import write_atomic
 
 SCHEMA_VERSION = 1
@@ -213,18 +213,3 @@ class Store:
 
 def _line(record: Record) -> bytes:
     return json.dumps(record.to_json(), separators=(",", ":")).encode() + b"\n"
-
-
-def fired(fires: Fires) -> bool:
-    """Is it a yes?"""
-    return fires is Fires.YES
-
-
-def failed(record: Record, error: str, kind: str) -> Record:
-    """The record of what went wrong."""
-    return replace(record, classes=(), error=" ".join(error.split()), failed=kind)
-
-
-def latest(records: Iterable[Record]) -> Iterator[Record]:
-    """The last record of each key."""
-    yield from {record.key: record for record in records}.values()
