@@ -65,8 +65,8 @@ def _diff(old: Contract, new: Contract, output_format: str) -> int:
     found = differences(old, new)
     if output_format == "json":
         lines = [difference.to_json() for difference in found]
-        whole = {"schema_version": SCHEMA, "old": old.version, "new": new.version, "differences": lines}
-        print(json.dumps(whole, indent=2))
+        whole = {"schema_version": SCHEMA, "old": old.version, "new": new.version}
+        print(json.dumps({**whole, "differences": lines}, indent=2))
         return ExitCode.OK
     from rich.console import Console
 

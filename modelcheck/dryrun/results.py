@@ -36,6 +36,11 @@ class DryrunReport:
         """The classes that look like a pattern and do not match it."""
         return tuple(report for report in self.classes if report.missed)
 
+    @property
+    def wrong(self) -> tuple[ClassReport, ...]:
+        """The classes that fuse with other numbers."""
+        return tuple(r for r in self.classes if any(f.wrong for f in r.fusions))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {

@@ -32,16 +32,19 @@ def run_dryrun(
     trust_remote_code: bool = False,
     timeout: float = TIMEOUT,
     python: str | None = None,
+    numerics: bool = False,
 ) -> DryrunReport:
     """Build a model on meta in another process and report its fusers.
 
     ``target`` is a folder with a config.json, or a `BuildSpec` (which then also decides on
     remote code). ``vllm`` is the release to judge by: the installed one by default, else the
-    newest known. ``timeout`` is in seconds; ``python`` another interpreter to build in.
+    newest known. ``timeout`` is in seconds; ``python`` another interpreter to build in;
+    ``numerics`` also runs norms and MoE blocks against what replaces them.
     Raises a `ModelcheckError` of one line for whatever goes wrong.
     """
     spec = _spec(target, trust_remote_code)
-    return DryrunReport.from_json(_ask(spec, vllm, tp, None, timeout, python)["report"])
+    answer = _ask(spec, vllm, tp, None, timeout, python, numerics)
+    return DryrunReport.from_json(answer["report"])
 
 
 def show_graphs(
@@ -72,10 +75,17 @@ def _ask(
     graphs_of: str | None,
     timeout: float,
     python: str | None,
+    numerics: bool = False,
 ) -> dict[str, Any]:
     check_target(spec)
     contract_for(vllm)  # a wrong version is told before anything is started
-    payload = {"spec": spec.to_json(), "vllm": vllm, "tp": tp, "graphs_of": graphs_of}
+    payload = {
+        "spec": spec.to_json(),
+        "vllm": vllm,
+        "tp": tp,
+        "graphs_of": graphs_of,
+        "numerics": numerics,
+    }
     try:
         return run_job(JOB, payload, timeout=timeout, memory_mb=MEMORY_MB, python=python, env=QUIET)
     except WorkerError as error:
@@ -100,6 +110,11 @@ def job(payload: dict[str, Any]) -> dict[str, Any]:
         classes = traced.analyse_model(
             built.model, config=built.config, contract=contract, tp=payload["tp"]
         )
+        if payload.get("numerics"):
+            from modelcheck.dryrun.numerics import with_numerics
+
+            read = traced.config_reader(built.config)
+            classes = with_numerics(built.model, classes, read)
     except ModelcheckError:
         raise
     except Exception as error:  # the model has been built: what fails from here on is ours

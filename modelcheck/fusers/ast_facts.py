@@ -19,6 +19,7 @@ from modelcheck.graph.core import Graph
 from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.symbolic import Sym, decide
 from modelcheck.graph.values import (
+    NAMESPACE,
     Config,
     Instance,
     Module,
@@ -31,6 +32,13 @@ from modelcheck.source.classes import FunctionNode, Signature
 
 LINEAR = "torch.nn.Linear"
 KERNEL_MODULES = {"torch.nn.SiLU": "silu"}
+TORCH_ACTIVATIONS = {
+    "torch.nn.SiLU": "silu",
+    "torch.nn.GELU": "gelu",
+    "torch.nn.ReLU": "relu",
+    "torch.nn.Sigmoid": "sigmoid",
+    "torch.nn.Tanh": "tanh",
+}
 STATELESS = frozenset({"Dropout", "Identity", "SiLU", "GELU", "ReLU", "Softmax", "Sigmoid", "Tanh"})
 
 
@@ -122,6 +130,8 @@ class AstFacts:
             if self.instance.unknown:
                 raise Undecided(self.instance.unknown)
             return None
+        if isinstance(value, Config) and value.name == NAMESPACE:
+            return SimpleNamespace(**value.values)
         if isinstance(value, Config):
             # vLLM switches the text configuration only.
             text = not value.role or value.role in TEXT_CONFIGS
@@ -140,7 +150,9 @@ class AstFacts:
         return trace_instance(self.instance, self.contract)
 
     def graph(self) -> Graph:
-        """Interpreted once."""
+        """Interpreted once; of a module of torch nothing is told, no pattern is found in it."""
+        if self.module.info is None and self.module.dotted.startswith("torch.nn."):
+            return Graph(())
         return self._graph
 
     def attribute_behind(self, find: Callable[[Graph], Any]) -> str | None:
@@ -216,6 +228,16 @@ class AstFacts:
             approximate = module_arguments(module).get("approximate", "none")
             return "gelu_pytorch_tanh" if approximate == "tanh" else "gelu"
         return KERNEL_MODULES.get(module.dotted)
+
+    @property
+    def activation_name(self) -> str | None:
+        """The name of any activation module."""
+        module = self.module
+        if module.activation is not None:
+            if not module.activation_known:
+                raise Undecided(f"{module.activation} depends on the configuration")
+            return module.activation
+        return TORCH_ACTIVATIONS.get(module.dotted)
 
     @property
     def state(self) -> tuple[str, ...]:

@@ -43,6 +43,10 @@ class ChildFacts(Protocol):
         """The ACT2FN name of the fused activation-and-multiply kernel for it, if there is one."""
 
     @property
+    def activation_name(self) -> str | None:
+        """The ACT2FN name of any activation module, None for other modules."""
+
+    @property
     def state(self) -> tuple[str, ...]:
         """Names of its parameters and buffers, nested ones included."""
 

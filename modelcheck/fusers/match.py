@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,8 @@ class Match:
 
     ``linears`` are the merged projections in shard order, ``output`` the projection that
     becomes row parallel, ``sizes`` the widths a packed projection is split into, ``line`` where
-    the pattern is, ``anchor`` the last node it rests on (None: the whole graph).
+    the pattern is, ``anchor`` the last node it rests on (None: the whole graph), ``wrong``
+    how the numbers change when vLLM fuses it all the same.
     """
 
     fuser: str
@@ -61,6 +63,7 @@ class Match:
     details: tuple[tuple[str, str], ...] = ()
     line: int | None = None
     anchor: Node | None = None
+    wrong: str = ""
 
     @property
     def shards(self) -> tuple[tuple[str, str], ...]:
@@ -73,10 +76,12 @@ class Env:
     """What a match is validated against: the release and the deployment.
 
     ``head_size`` is the model's (None when not known), ``use_mla`` whether the text config
-    has a ``kv_lora_rank``, ``tp`` the tensor-parallel size.
+    has a ``kv_lora_rank``, ``tp`` the tensor-parallel size, ``config`` reads a field of the
+    text config (None for one it does not have; raises `Undecided` for one not known).
     """
 
     contract: Contract
     tp: int = 1
     head_size: int | None = None
     use_mla: bool = False
+    config: Callable[[str], Any] | None = None

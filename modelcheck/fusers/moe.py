@@ -14,6 +14,7 @@ from typing import Any
 from modelcheck.findings import Span
 from modelcheck.fusers.facts import Facts
 from modelcheck.fusers.match import Env, NoMatch, Undecided
+from modelcheck.fusers.moe_wrong import experts_wrong, routing_wrong
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.vocabulary import (
     ancestors,
@@ -71,11 +72,17 @@ def match_block(facts: Facts, env: Env) -> FusionResult:
     details |= {"gate": router.gate, "scoring": router.scoring, "router_dtype": router.dtype or ""}
     if router.renormalises is not None:
         details["renormalises"] = str(router.renormalises).lower()
-    return _yes(facts, env, "internal", details, None)
+    wrong = routing_wrong(facts, router.gate, shared.expert, router.scoring, env)
+    return _yes(facts, env, "internal", details, None, wrong)
 
 
 def _yes(
-    facts: Facts, env: Env, routing: str, details: dict[str, str], span: Span | None
+    facts: Facts,
+    env: Env,
+    routing: str,
+    details: dict[str, str],
+    span: Span | None,
+    wrong: str = "",
 ) -> FusionResult:
     return FusionResult(
         fuser=NAME,
@@ -84,6 +91,7 @@ def _yes(
         becomes=f"{env.contract.moe_runner} ({routing} routing)",
         span=span,
         details=tuple(sorted((k, v) for k, v in details.items() if v)),
+        wrong=wrong or experts_wrong(facts),
     )
 
 

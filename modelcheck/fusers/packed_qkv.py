@@ -9,11 +9,12 @@ import ast
 from typing import Any
 
 from modelcheck.fusers.facts import Facts
-from modelcheck.fusers.match import Env, Match, NoMatch
+from modelcheck.fusers.match import Env, Match, NoMatch, Undecided
 from modelcheck.fusers.qkv import head_size, output_projection
 from modelcheck.fusers.rewrite import rewritable
 from modelcheck.fusers.vocabulary import is_linear, is_method, is_op, upstream_linear
 from modelcheck.graph.core import Graph, Node
+from modelcheck.graph.symbolic import Sym
 from modelcheck.source.bodies import nodes_of
 
 NAME = "PackedQKV"
@@ -53,6 +54,8 @@ def _packed_sizes(node: Node) -> tuple[Any, Any] | None:
         return None
     if any(size is None or isinstance(size, Node | float | str) for size in sizes):
         return None
+    if not all(isinstance(size, int | Sym) for size in sizes):
+        raise Undecided("the sizes of a split are not known", node.line)
     q, k, v = sizes
     return (q, k) if k == v and not q < k else None
 

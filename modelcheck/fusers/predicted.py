@@ -158,7 +158,8 @@ def _env(config: Config, contract: Contract, tp: int) -> Env:
         head = width // heads if plain else Sym.name("the model's head size")
     latent = read("kv_lora_rank")
     use_mla = "MLA" in contract.fusers and (latent is not None or not text.complete)
-    return Env(contract=contract, tp=tp, head_size=head, use_mla=use_mla)
+    known = read if text.complete else None
+    return Env(contract=contract, tp=tp, head_size=head, use_mla=use_mla, config=known)
 
 
 def _predict(module: Module, env: Env) -> list[FusionResult]:

@@ -44,6 +44,8 @@ class FusionResult:
     shards: tuple[tuple[str, str], ...] = ()
     span: Span | None = None
     details: tuple[tuple[str, str], ...] = ()  # e.g. ("eps", "variance_epsilon")
+    wrong: str = ""  # fires, and the numbers change: how
+    rows: tuple[int, ...] = ()  # output rows of each merged projection, where they are numbers
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -65,6 +67,8 @@ class FusionResult:
             shards=tuple((str(a), str(b)) for a, b in data.get("shards", ())),
             span=Span(**span) if span else None,
             details=tuple(sorted(dict(data.get("details", {})).items())),
+            wrong=data.get("wrong", ""),
+            rows=tuple(data.get("rows", ())),
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from modelcheck.fusers.facts import Facts
 from modelcheck.fusers.match import Env, Match, NoMatch
+from modelcheck.fusers.rms_norm_wrong import Chain, chain_wrong, native_wrong
 from modelcheck.fusers.vocabulary import ancestors, is_number, is_op, operand, peel
 from modelcheck.graph.core import Graph, Node
 
@@ -35,7 +36,8 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
     native = graph.first(lambda n: is_op(n, "rms_norm"))
     if native is not None and peel(operand(native, 0, "input")) is x:
         _nothing_after(graph, native)
-        return _matched(facts, env, native, zero_centred=False)
+        wrong = native_wrong(graph, native, facts)
+        return _matched(facts, env, native, zero_centred=False, wrong=wrong)
     if spine is None:
         raise _misspelt(graph, env) or NoMatch("no rsqrt of a mean of squares")
     scaled = next((n for n in _products(graph, env) if spine in map(peel, _factors(n, env))), None)
@@ -49,7 +51,8 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
             tail, zero_centred = node, _is_one_plus(weight, env)
             break
     _nothing_after(graph, tail)
-    return _matched(facts, env, tail, zero_centred)
+    wrong = chain_wrong(graph, Chain(x, spine, scaled, tail), facts)
+    return _matched(facts, env, tail, zero_centred, wrong)
 
 
 def _no_crash(graph: Graph, env: Env) -> None:
@@ -68,7 +71,7 @@ def _no_crash(graph: Graph, env: Env) -> None:
                 )
 
 
-def _matched(facts: Facts, env: Env, node: Node, zero_centred: bool) -> Match:
+def _matched(facts: Facts, env: Env, node: Node, zero_centred: bool, wrong: str) -> Match:
     details: list[tuple[str, str]] = []
     eps = _eps(facts.graph(), env)
     attribute = facts.attribute_behind(lambda graph: _eps(graph, env)) if eps is not None else None
@@ -81,6 +84,7 @@ def _matched(facts: Facts, env: Env, node: Node, zero_centred: bool) -> Match:
         becomes="GemmaRMSNorm" if zero_centred else "RMSNorm",
         details=tuple(details),
         line=node.line,
+        wrong=wrong,
     )
 
 

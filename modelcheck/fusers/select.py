@@ -183,7 +183,29 @@ def fired(match: Match, facts: Facts) -> FusionResult:
         shards=match.shards,
         span=Span(match.line) if match.line else None,
         details=tuple(sorted(details.items())),
+        wrong=match.wrong or _wrong(match, facts),
+        rows=_rows(match, facts),
     )
+
+
+def _wrong(match: Match, facts: Facts) -> str:
+    """Faults of a merge that only the instance's own sizes and biases show."""
+    if match.fuser == mla.NAME and len(match.linears) == 2:
+        query, latent = (facts.child(name) for name in match.linears)
+        if latent.has_bias and not query.has_bias:
+            return f"only {match.linears[1]} has a bias: the merged projection drops it"
+    if match.fuser == glu.NAME:
+        gate, up = (facts.child(name) for name in match.linears)
+        if gate.out_features != up.out_features:
+            return "gate and up differ in size: the fused kernel halves their sum"
+    return ""
+
+
+def _rows(match: Match, facts: Facts) -> tuple[int, ...]:
+    """Rows of the merged projections' weights, as far as they are numbers."""
+    sizes = match.sizes and (match.sizes[0], match.sizes[1], match.sizes[1])
+    rows = sizes or tuple(facts.child(name).out_features for name in match.linears)
+    return rows if all(isinstance(row, int) for row in rows) else ()
 
 
 def _missed(name: str, facts: Facts, error: NoMatch, graph: Graph | None) -> FusionResult:

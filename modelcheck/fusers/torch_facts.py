@@ -148,6 +148,14 @@ class TorchFacts:
         return None
 
     @property
+    def activation_name(self) -> str | None:
+        """The name of any activation module."""
+        for name, entry in ACT2CLS.items():
+            if (entry[0] if isinstance(entry, tuple) else entry) is type(self.module):
+                return str(name)
+        return "gelu" if type(self.module) is nn.GELU else None
+
+    @property
     def state(self) -> tuple[str, ...]:
         """Parameters and buffers."""
         named = (*self.module.named_parameters(), *self.module.named_buffers())

@@ -6,13 +6,15 @@ Walks a base model as vLLM's replacement does (contract sections 1.7 and 2.1).
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 
+from modelcheck.dryrun.build import register_attention
 from modelcheck.fusers import moe
 from modelcheck.fusers.contract import Contract
-from modelcheck.fusers.match import Env
+from modelcheck.fusers.match import Env, Undecided
 from modelcheck.fusers.results import ClassReport, Fires, FusionResult
 from modelcheck.fusers.select import Candidates, candidates, choose, outcomes
 from modelcheck.fusers.torch_facts import TorchFacts
@@ -34,23 +36,39 @@ def analyse_model(
         contract=contract,
         tp=tp,
         head_size=head_size(text),
-        use_mla="MLA" in contract.fusers and getattr(text, "kv_lora_rank", None) is not None,
+        use_mla="MLA" in contract.fusers and _read(text, "kv_lora_rank") is not None,
+        config=lambda name: _read(text, name),
     )
     walk = _Walk(Structures(model, env), is_moe=_expert_count(text) > 0)
     walk.visit(model, "")
     return walk.reports()
 
 
+def config_reader(config: Any) -> Callable[[str], Any]:
+    """Reads a field of a model's text config, None for one it does not have."""
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    return lambda name: _read(text, name)
+
+
 def trace_one(
     module: nn.Module, contract: Contract, tp: int, model_head_size: int | None
 ) -> list[FusionResult]:
     """All fusers of a release on one module, that fire and that do not."""
+    register_attention()
     facts = TorchFacts(module, contract)
     config = getattr(module, "config", None)
     # Without a config that says otherwise, a module of this shape belongs to an MLA model.
     latent = getattr(config, "kv_lora_rank", True)
-    env = Env(contract, tp, model_head_size, "MLA" in contract.fusers and latent is not None)
+    mla = "MLA" in contract.fusers and latent is not None
+    read = (lambda name: _read(config, name)) if config is not None else _without_config
+    env = Env(contract, tp, model_head_size, mla, read)
     return list(outcomes(facts, env).values())
+
+
+def _without_config(name: str) -> None:
+    """A module alone: a factor that only a config could explain counts as unexplained."""
+    if name != "routed_scaling_factor":
+        raise Undecided(f"there is no config to read {name} from")
 
 
 def graphs_of(model: nn.Module, class_name: str, contract: Contract) -> list[str]:

@@ -10,6 +10,7 @@ from modelcheck.graph.core import Node
 from modelcheck.graph.expressions import Frame, Raised, is_traced, line_of
 from modelcheck.graph.symbolic import Sym, decide
 from modelcheck.graph.values import (
+    NAMESPACE,
     AttributeOf,
     ClassValue,
     Config,
@@ -73,6 +74,8 @@ def construct_external(dotted: str, args: list[Any], kwargs: dict[str, Any]) -> 
     if name == "Buffer" and dotted.startswith("torch.nn"):
         value = args[0] if args else kwargs.get("data")
         return value if isinstance(value, Tensor) else Tensor()
+    if dotted == NAMESPACE and not args:
+        return Config(NAMESPACE, dict(kwargs), complete=True)
     if name in ("ACT2FN", "get_activation") and args:
         return activation(args[0])
     if not dotted.startswith("torch.nn.") or not name[:1].isupper():

@@ -7,6 +7,7 @@ Nothing is imported or run. An expression gives a value of `modelcheck.graph.val
 from __future__ import annotations
 
 import ast
+import builtins
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -380,6 +381,8 @@ class Expressions:
                     if last in other.functions:
                         return Function(other.functions[last], other)
             return External(full)
+        if not hasattr(builtins, name):
+            return Unknown(f"the value of {name} is not known")
         return External(f"builtins.{name}")
 
     def binary(

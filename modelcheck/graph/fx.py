@@ -28,6 +28,7 @@ HIDDEN_STATES = "hidden_states"  # the only input whose shape vLLM makes up
 SEQUENCE = 8  # the length it makes up
 _NOT_KNOWN = object()
 _REAL_CALL = nn.Module.__call__
+_REAL_GETATTR = nn.Module.__getattr__
 
 
 class _Value(fx.Proxy):  # type: ignore[misc]
@@ -119,6 +120,18 @@ class _Tracer(fx.Tracer):  # type: ignore[misc]
             and str(node.target).lstrip("*") == self.keywords
         )
 
+    @contextlib.contextmanager
+    def _unrecorded(self) -> Iterator[None]:
+        """fx records module calls and parameter reads while it traces; these are no part of it.
+
+        Before 0.33 vLLM leaves the reads recorded.
+        """
+        with contextlib.ExitStack() as patches:
+            patches.enter_context(mock.patch.object(nn.Module, "__call__", _REAL_CALL))
+            if self.contract.parameters_known:
+                patches.enter_context(mock.patch.object(nn.Module, "__getattr__", _REAL_GETATTR))
+            yield
+
     def _run(self, kind: str, target: Any, args: Any, kwargs: Any) -> Any:
         """The operation's result on meta tensors, `_NOT_KNOWN` where an input is not known."""
         if kind == "placeholder":
@@ -130,7 +143,8 @@ class _Tracer(fx.Tracer):  # type: ignore[misc]
         if kind == "get_attr":
             if not self.contract.parameters_known:
                 return _NOT_KNOWN
-            value = operator.attrgetter(str(target))(self.root)
+            with self._unrecorded():
+                value = operator.attrgetter(str(target))(self.root)
             if isinstance(value, torch.Tensor):
                 return torch.empty_like(value, device="meta")
             return value
@@ -147,8 +161,7 @@ class _Tracer(fx.Tracer):  # type: ignore[misc]
                 name: torch.empty_like(tensor, device="meta")
                 for name, tensor in [*child.named_parameters(), *child.named_buffers()]
             }
-            # fx records every module call while it traces; this one is not part of the trace.
-            with mock.patch.object(nn.Module, "__call__", _REAL_CALL):
+            with self._unrecorded():
                 return torch.func.functional_call(child, state, known_args, known_kwargs)
         return _NOT_KNOWN
 

@@ -124,6 +124,9 @@ class Items(Expressions):
         recorder = self.recorder
         assert recorder is not None
         if count is None:
+            bare = isinstance(value, AttributeOf) and isinstance(node, ast.Starred)
+            if bare and not self.contract.meta_execution:  # f(*x.shape) asks for its length
+                raise Stop("the length of a shape is asked for", line_of(node))
             node_ = value.node if isinstance(value, AttributeOf) else value
             if self.contract.meta_execution and node_ is recorder.keywords:
                 return []

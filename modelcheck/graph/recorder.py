@@ -14,6 +14,7 @@ from modelcheck.graph.values import (
     NONE,
     SCALAR,
     AttributeOf,
+    External,
     Meta,
     Submodule,
     Tensor,
@@ -85,6 +86,8 @@ class Recorder:
             return slice(*(self.argument(v, where) for v in (value.start, value.stop, value.step)))
         if isinstance(value, Submodule):
             return value.path
+        if isinstance(value, External):
+            return value.dotted  # a dtype, by the name that a real trace has for it
         if isinstance(value, Unknown):
             self.doubtful(value.reason, where)
         return value

@@ -169,6 +169,9 @@ class Stop(Exception):
         self.line = line
 
 
+NAMESPACE = "types.SimpleNamespace"  # a configuration that a constructor makes up
+
+
 # What is known of a traced value's meta tensor.
 @dataclass(frozen=True)
 class Meta:

@@ -54,7 +54,9 @@ def table(classes: tuple[ClassReport, ...]) -> Table:
                 Text(name),
                 count,
                 Text(result.fuser),
-                Text(WORD[result.fires], STYLE[result.fires]),
+                Text("wrong", "bold red")
+                if result.wrong
+                else Text(WORD[result.fires], STYLE[result.fires]),
                 Text(outcome(result)),
             )
             name = count = ""
@@ -71,7 +73,9 @@ def outcome(result: FusionResult) -> str:
     """What vLLM puts in place, or the reason why it does not, with the line it blames."""
     if result.fires is Fires.YES:
         children = ", ".join(dict.fromkeys(child for child, _ in result.shards))
-        return f"{result.becomes} ({children})" if children else result.becomes
+        parts = [f"{result.becomes} ({children})" if children else result.becomes]
+        numerics = dict(result.details).get("numerics", "")
+        return "; ".join([*parts, *filter(None, (result.wrong, numerics))])
     where = f"line {result.span.line}: " if result.span is not None else ""
     return where + result.reason
 
@@ -79,11 +83,13 @@ def outcome(result: FusionResult) -> str:
 def summary(report: DryrunReport) -> str:
     """``5 fusions in 3 classes; 1 missed``."""
     fires = Counter(r.fires for report in report.classes for r in results(report))
+    wrong = sum(bool(r.wrong) for report in report.classes for r in results(report))
     fused = sum(1 for report in report.classes if report.fired)
     if not fires:
         return "no class fuses, and none looks as if it should"
     parts = [f"{_plural(fires[Fires.YES], 'fusion', 's')} in {_plural(fused, 'class', 'es')}"]
     parts += [f"{fires[f]} {WORD[f]}" for f in (Fires.NO, Fires.UNKNOWN) if fires[f]]
+    parts += [f"{wrong} with wrong numbers"] if wrong else []
     return "; ".join(parts)
 
 

@@ -58,8 +58,22 @@ def misses(context: Context, fuser: str, unless: tuple[str, ...] = ()) -> Iterat
         yield Miss(prediction, result)
 
 
+def wrongs(context: Context, fuser: str) -> Iterator[Miss]:
+    """Classes that take a fuser although the numbers change."""
+    for prediction in predictions(context):
+        result = prediction.result(fuser)
+        if result is not None and result.fires is Fires.YES and result.wrong:
+            yield Miss(prediction, result)
+
+
 def finding(
-    context: Context, code: str, miss: Miss, message: str, advice: str, fix: Fix | None = None
+    context: Context,
+    code: str,
+    miss: Miss,
+    message: str,
+    advice: str,
+    fix: Fix | None = None,
+    severity: Severity = Severity.SLOW,
 ) -> Finding:
     """A finding on the line that the result blames, in the class's own file."""
     info = miss.prediction.info
@@ -77,7 +91,7 @@ def finding(
         span = Span(span.line, start + 1, span.line, len(text.rstrip()) + 1)
     return Finding(
         code=code,
-        severity=Severity.SLOW,
+        severity=severity,
         path=context.file.path,
         span=span,
         class_name=info.name,

@@ -215,13 +215,17 @@ class FileIndex:
 
     @cached_property
     def assignments(self) -> Mapping[str, ast.expr]:
-        """Module-level ``NAME = value``."""
+        """Module-level ``NAME = value``, and ``A, B = 1, 2``."""
         found: dict[str, ast.expr] = {}
         for node in self._top_level:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     if isinstance(target, ast.Name):
                         found[target.id] = node.value
+                    elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                        for name, value in zip(target.elts, node.value.elts, strict=False):
+                            if isinstance(name, ast.Name):
+                                found[name.id] = value
             elif (
                 isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value
             ):

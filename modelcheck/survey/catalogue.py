@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from modelcheck.errors import MissingDependency, UsageError
+from modelcheck.source.classes import dotted_name
 from modelcheck.source.text import read_source
 
 INSTALL = "pip install 'modelcheck[dryrun]'"
@@ -108,10 +109,9 @@ def _table(node: ast.stmt) -> Iterator[tuple[str, Mapping[str, Any]]]:
             if isinstance(target, ast.Name):
                 yield target.id, _entries(node.value)
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        function = node.value.func
-        if isinstance(function, ast.Attribute) and function.attr == "update":
-            if isinstance(function.value, ast.Name):
-                yield function.value.id, _entries(node.value)
+        name, _, method = dotted_name(node.value.func).rpartition(".")
+        if method == "update":
+            yield name, _entries(node.value)
 
 
 def _entries(call: ast.Call) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -152,7 +152,7 @@ class Worker:
 
 def run_tasks(
     tasks: Iterable[Task[T]], setup: Setup, jobs: int
-) -> Iterator[tuple[Task[T], dict[str, Any] | Failure]]:
+) -> Generator[tuple[Task[T], dict[str, Any] | Failure], None, None]:
     """Answers in the order in which they come. Closing the iterator stops the workers."""
     waiting: queue.SimpleQueue[Task[T]] = queue.SimpleQueue()
     count = 0

@@ -82,13 +82,15 @@ class SurveyedClass:
 class Record:
     """One line: a model type by one kind of evidence, with its classes or the one-line cause.
 
-    ``seconds`` is wall-clock time in the worker (for predicted: of the whole modeling file).
+    ``silent`` names the classes that were looked at and have nothing to report. ``seconds`` is
+    wall-clock time in the worker (for predicted: of the whole modeling file).
     """
 
     model_type: str
     evidence: Evidence
     releases: Releases
     classes: tuple[SurveyedClass, ...] = ()
+    silent: tuple[str, ...] = ()
     error: str | None = None
     failed: str | None = None
     seconds: float = 0.0
@@ -106,6 +108,7 @@ class Record:
             "evidence": str(self.evidence),
             **asdict(self.releases),
             "classes": [c.to_json() for c in self.classes],
+            "silent": list(self.silent),
             "error": self.error,
             "failed": self.failed,
             "seconds": round(self.seconds, 3),
@@ -121,6 +124,7 @@ class Record:
             Evidence(data["evidence"]),
             Releases(data["vllm"], data["transformers"], data["modelcheck"], data["tp"]),
             tuple(SurveyedClass.from_json(c) for c in data["classes"]),
+            tuple(data["silent"]),
             data["error"],
             data["failed"],
             data["seconds"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,7 +168,7 @@ def _finish(
     return [found[key] for key in plan.keys]
 
 
-def _missing(plan: Plan, known: set[tuple[str, Evidence]]) -> Iterator[Record]:
+def _missing(plan: Plan, known: set[tuple[str, Evidence]]) -> Generator[Record, None, None]:
     makers = {
         Evidence.PREDICTED: _predicted,
         Evidence.TRACED: _traced,
@@ -190,7 +190,7 @@ def _failure(plan: Plan, evidence: Evidence, name: str, failure: Failure) -> Rec
     return _failed(plan, evidence, name, failure.error, kind)
 
 
-def _predicted(plan: Plan, types: Sequence[ModelType]) -> Iterator[Record]:
+def _predicted(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None, None]:
     """One task for each modeling file, which answers for all of its types."""
     evidence = Evidence.PREDICTED
     bases: dict[Path, dict[str, str]] = {}
@@ -223,25 +223,23 @@ def _predicted(plan: Plan, types: Sequence[ModelType]) -> Iterator[Record]:
                 if isinstance(answer, Failure):
                     yield _failure(plan, evidence, name, answer)
                 else:
-                    classes = answer["classes"][name]
-                    yield _record(plan, evidence, name, classes, answer["seconds"])
+                    yield _record(plan, evidence, name, answer["models"][name], answer["seconds"])
 
 
 def _record(
-    plan: Plan, evidence: Evidence, name: str, classes: list[dict[str, Any]], seconds: float
+    plan: Plan, evidence: Evidence, name: str, found: Mapping[str, Any], seconds: float
 ) -> Record:
-    surveyed = tuple(SurveyedClass.from_json(c) for c in classes)
-    return Record(name, evidence, plan.releases(evidence), surveyed, seconds=seconds)
+    classes = tuple(SurveyedClass.from_json(c) for c in found["classes"])
+    silent = tuple(found["silent"])
+    return Record(name, evidence, plan.releases(evidence), classes, silent, seconds=seconds)
 
 
-def _traced(plan: Plan, types: Sequence[ModelType]) -> Iterator[Record]:
+def _traced(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None, None]:
     evidence = Evidence.TRACED
     root = str(plan.catalogue.root)
     common = {"root": root, "vllm": plan.contract.version, "tp": plan.tp}
     tasks = [
-        Task(
-            t.name, "modelcheck.survey.trace:job", {"model_type": t.name, **common}, plan.timeout
-        )
+        Task(t.name, "modelcheck.survey.trace:job", {"model_type": t.name, **common}, plan.timeout)
         for t in types
     ]
     setup = Setup(modules=("modelcheck.survey.trace",))
@@ -250,10 +248,10 @@ def _traced(plan: Plan, types: Sequence[ModelType]) -> Iterator[Record]:
             if isinstance(answer, Failure):
                 yield _failure(plan, evidence, task.about, answer)
             else:
-                yield _record(plan, evidence, task.about, answer["classes"], answer["seconds"])
+                yield _record(plan, evidence, task.about, answer, answer["seconds"])
 
 
-def _loaded(plan: Plan, types: Sequence[ModelType]) -> Iterator[Record]:
+def _loaded(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None, None]:
     """Batches of types, each in a fresh process, as vLLM changes what is built after it."""
     names = [t.name for t in types]
     batches = [tuple(names[i : i + BATCH]) for i in range(0, len(names), BATCH)]
@@ -272,7 +270,7 @@ def _loaded(plan: Plan, types: Sequence[ModelType]) -> Iterator[Record]:
 
 def _load(
     plan: Plan, batches: Sequence[tuple[str, ...]]
-) -> Iterator[tuple[tuple[str, ...], dict[str, Any] | Failure]]:
+) -> Generator[tuple[tuple[str, ...], dict[str, Any] | Failure], None, None]:
     from modelcheck.vllm.load import _environment
 
     assert plan.vllm_python is not None

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def job(payload: Mapping[str, Any]) -> dict[str, Any]:
     """``payload``: ``root``, ``model_type``, ``vllm``, ``tp``.
 
-    The answer: ``classes`` (`SurveyedClass` as JSON) and ``seconds``. Raises `BuildError` with
+    The answer: ``classes`` (`SurveyedClass` as JSON), the names of the ``silent`` ones and
+    ``seconds``. Raises `BuildError` with
     the model's own fault.
     """
     start = time.monotonic()
@@ -44,9 +45,11 @@ def job(payload: Mapping[str, Any]) -> dict[str, Any]:
     except Exception as error:  # the model has been built: what fails from here on is ours
         raise WorkerError(f"internal: {describe(error, None)}") from error
     classes = [_surveyed(report, built.model, root).to_json() for report in reports]
+    silent = {type(m).__name__ for m in built.model.modules()} - {r.class_name for r in reports}
     del built
     gc.collect()  # a model is full of cycles
-    return {"classes": classes, "seconds": time.monotonic() - start}
+    seconds = time.monotonic() - start
+    return {"classes": classes, "silent": sorted(silent), "seconds": seconds}
 
 
 def _surveyed(report: ClassReport, model: nn.Module, root: Path) -> SurveyedClass:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 import modelcheck
 from modelcheck.fusers.contract import contract_for
 
+sys.path.insert(0, str(Path(__file__).parent))
+from probe_words import ABSENT, CRASH, block, names, without_reason
+
+del sys.path[0]
+
 torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-import runpy  # noqa: E402
-from pathlib import Path  # noqa: E402
-
-WORDS = runpy.run_path(str(Path(__file__).with_name("probe_words.py")))
 HEAD_SIZE = 8
 RELEASES = ("0.25.1", "0.27.1", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")
 
@@ -25,8 +30,8 @@ def test_probes(release, expected, probe_cases):
         for tp in (1, 2):
             wanted = expected[name][release][f"tp{tp}"]
             results = modelcheck.trace(make(), vllm=release, tp=tp, head_size=HEAD_SIZE)
-            got = WORDS["names"](results)
-            if str(wanted).startswith(WORDS["CRASH"]):
+            got = names(results)
+            if str(wanted).startswith(CRASH):
                 crashes = [r for r in results if ("kind", "crash") in r.details]
                 if got or not crashes or any(r.fires != "no" for r in crashes):
                     wrong.append((name, tp, wanted, got))
@@ -41,7 +46,7 @@ def test_a_crash_is_among_the_probes(expected):
         (name, release)
         for name, by_release in expected.items()
         for release, outcome in by_release.items()
-        if str(outcome["tp1"]).startswith(WORDS["CRASH"])
+        if str(outcome["tp1"]).startswith(CRASH)
     }
     assert ("rms_pow_kw", "0.30.0") in crashing
     assert ("rms_pow_kw", "0.31.0") not in crashing
@@ -52,18 +57,18 @@ def test_moe_blocks_and_mla(release, expected_moe_mla, probe_moe_mla):
     contract = contract_for(release)
     wrong, seen = [], 0
     for name, by_release in expected_moe_mla.items():
-        wanted = WORDS["without_reason"](by_release.get(release, WORDS["ABSENT"]))
-        if wanted == WORDS["ABSENT"]:
+        wanted = without_reason(by_release.get(release, ABSENT))
+        if wanted == ABSENT:
             continue
         seen += 1
         with torch.device("meta"):
             module = probe_moe_mla.CASES[name]()
         results = modelcheck.trace(module, vllm=release, head_size=HEAD_SIZE)
         if name.startswith("mla:"):
-            got = "+".join(WORDS["names"](results)) or "-"
+            got = "+".join(names(results)) or "-"
         else:
-            (block,) = [r for r in results if r.fuser == "MoEBlock"]
-            got = WORDS["block"](block, contract)
+            (found,) = [r for r in results if r.fuser == "MoEBlock"]
+            got = block(found, contract)
         if got != wanted:
             wrong.append((name, wanted, got))
     assert wrong == []
