@@ -195,6 +195,14 @@ def probe_predictions(
 # Running it -------------------------------------------------------------------------------
 
 
+def all_types() -> list[str]:
+    """The model types of the installed transformers that have a base model, as vLLM builds."""
+    from transformers import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    return sorted(set(MODEL_MAPPING_NAMES) & set(CONFIG_MAPPING))
+
+
 def installed_contract() -> Contract:
     """Of the vLLM in this Python."""
     import vllm
@@ -287,9 +295,7 @@ def main() -> None:
     parser.add_argument("--no-probes", action="store_true", help="leave the probes out")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    from transformers import CONFIG_MAPPING
-
-    types = options.types.split(",") if options.types else sorted(CONFIG_MAPPING)
+    types = options.types.split(",") if options.types else all_types()
     if options.worker:
         options.worker.write_text(json.dumps(work(types, options.limit_seconds)))
         return

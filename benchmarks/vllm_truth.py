@@ -33,6 +33,7 @@ from modelcheck.fusers.traced import Structures, head_size
 
 BACKEND = "vllm.model_executor.models.transformers"
 CRASH = "crash"
+ASSUMED_HEAD = 64  # for both, where the configuration (of a vision model) has no head size
 OUTPUTS = ("o_name", "down_name", "o_proj_name")  # a fuser's row-parallel projection
 
 
@@ -162,7 +163,7 @@ def judge_type(judge: Judge, model_type: str, limit: int) -> tuple[list[Seen], s
             built = build(BuildSpec(model_type=model_type))
             text = built.config.get_text_config()
             uses_mla = "MLA" in judge.contract.fusers and _read(text, "kv_lora_rank") is not None
-            env = Env(judge.contract, 1, head_size(text), uses_mla)
+            env = Env(judge.contract, 1, head_size(text) or ASSUMED_HEAD, uses_mla)
             return judge_model(judge, built.model, env, model_type), ""
     except TimedOut:
         return [], f"not judged within {limit} s"

@@ -140,6 +140,10 @@ class AstFacts:
             raise Undecided(value.reason, value.line)
         return value
 
+    def has_parameter(self, name: str) -> bool:
+        """A parameter of the module itself."""
+        return isinstance(self.instance.attributes.get(name), Parameter)
+
     def method(self, name: str) -> ast.FunctionDef | None:
         """A method of the class."""
         found = self.module.info.find_method(name) if self.module.info is not None else None

@@ -102,6 +102,9 @@ class Facts(Protocol):
     def attribute(self, name: str) -> Any:
         """``getattr(module, name, None)`` for a plain value."""
 
+    def has_parameter(self, name: str) -> bool:
+        """Is it a parameter of the module itself (a buffer is none)?"""
+
     def method(self, name: str) -> ast.FunctionDef | None:
         """A method of the class, by name."""
 

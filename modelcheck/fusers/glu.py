@@ -70,6 +70,7 @@ def _matched(graph: Graph, facts: Facts, product: Node, activated: Node, up: Nod
         activation=activated.target,
         line=product.line,
         anchor=product,
+        merged="gate_up_proj",
     )
 
 

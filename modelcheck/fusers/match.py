@@ -50,7 +50,8 @@ class Match:
     ``linears`` are the merged projections in shard order, ``output`` the projection that
     becomes row parallel, ``sizes`` the widths a packed projection is split into, ``line`` where
     the pattern is, ``anchor`` the last node it rests on (None: the whole graph), ``wrong``
-    how the numbers change when vLLM fuses it all the same.
+    how the numbers change when vLLM fuses it all the same, ``merged`` the attribute the merged
+    projection is kept under.
     """
 
     fuser: str
@@ -64,6 +65,7 @@ class Match:
     line: int | None = None
     anchor: Node | None = None
     wrong: str = ""
+    merged: str = ""
 
     @property
     def shards(self) -> tuple[tuple[str, str], ...]:

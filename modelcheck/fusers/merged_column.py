@@ -53,6 +53,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         shard_ids=tuple(str(i) for i in range(len(names))),
         line=nodes[0].line,
         anchor=nodes[-1],
+        merged=merged_name(names),
     )
 
 

@@ -75,6 +75,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         details=(("kv_a_proj", kv_a.target), ("kv_b_proj", kv_b.target)),
         line=kv_a.line,
         anchor=kv_b,
+        merged="fused_qkv_a_proj" if linears else "",
     )
 
 

@@ -309,7 +309,7 @@ def _routing(facts: Facts, experts: Node) -> tuple[str, Node]:
     gate = sources[0]
     if gate is not sources[1] or not isinstance(gate, Node) or gate.op != "call_module":
         raise NoMatch("ids and weights do not come from one call of a gate", experts.line)
-    if gate.kwargs or not gate.args or _unwrap(gate.args[0], facts) is not x:
+    if gate.kwargs or len(gate.args) != 1 or _unwrap(gate.args[0], facts) is not x:
         raise NoMatch("the gate is not called on the block's input", gate.line)
     return gate.target, x
 

@@ -137,11 +137,21 @@ def _unknown_arguments(info: ClassInfo, config: Config) -> dict[str, Any]:
 
 
 def _config(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None) -> Config:
-    source = config_class(info)
+    source = config_class(info) or _only_config(info.file)
     if source is not None:
         results, _ = all_answers(lambda: read_config_class(source, contract, given), 1)
         return results[0]
     return Config("config", dict(given or {}), complete=False)
+
+
+def _only_config(file: FileIndex) -> ClassInfo | None:
+    """The configuration of a file's models, when they share one."""
+    classes = {
+        id(found): found
+        for info in file.classes.values()
+        if info.kind == "pretrained" and (found := config_class(info)) is not None
+    }
+    return next(iter(classes.values())) if len(classes) == 1 else None
 
 
 def _env(config: Config, contract: Contract, tp: int) -> Env:
@@ -194,7 +204,7 @@ def _agree(
     """One result for all the ways undecidable conditions may turn out."""
     if not results:
         return None
-    answers = {r.fires for r in results}
+    answers = {(r.fires, r.becomes) for r in results}
     near = [r for r in results if ("near", "yes") in r.details]
     if len(answers) == 1 and complete:
         return near[0] if near else results[0]
@@ -218,7 +228,7 @@ def _join_variants(results: Iterable[list[FusionResult]]) -> tuple[FusionResult,
             known = joined.get(result.fuser)
             if known is None:
                 joined[result.fuser] = result
-            elif known.fires is not result.fires:
+            elif (known.fires, known.becomes) != (result.fires, result.becomes):
                 joined[result.fuser] = replace(
                     known,
                     fires=Fires.UNKNOWN,

@@ -15,12 +15,13 @@ from modelcheck.fusers.rewrite import (
     rewritable,
     same_argument,
 )
-from modelcheck.fusers.vocabulary import is_linear, linears_by_input, returned_linear
+from modelcheck.fusers.vocabulary import CASTS, is_linear, linears_by_input, returned_linear
 from modelcheck.graph.core import Graph, Node
 from modelcheck.source.bodies import nodes_of
 
 NAME = "QKV"
 BECOMES = "QKVParallelLinear"
+SAME_VALUES = CASTS | {"contiguous", "clone", "view", "reshape", "transpose", "permute"}
 
 
 def match(graph: Graph, facts: Facts, env: Env) -> Match:
@@ -48,6 +49,7 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         output=output,
         line=nodes[0].line,
         anchor=nodes[-1],
+        merged="qkv_proj",
     )
 
 
@@ -93,6 +95,19 @@ def _look_alike(graph: Graph, facts: Facts, groups: dict[Node, list[Node]]) -> N
                 nodes[0].line,
                 near=True,
             )
+    origins: dict[Node, list[Node]] = {}
+    for node in linears:
+        if len(node.args) == 1:
+            origins.setdefault(_origin(node.args[0]), []).append(node)
+    for source, nodes in origins.items():
+        if len(nodes) == 3 and source.op == "placeholder":
+            changed = next(node for node in nodes if node.args[0] is not source)
+            return NoMatch(
+                f"not all three projections read {source.target} itself: {changed.target} reads "
+                "something made of it",
+                changed.line,
+                near=True,
+            )
     if graph.stopped and len(facts.child_names) >= 3:
         return NoMatch(
             f"the trace of forward stops before three projections: {graph.stopped}",
@@ -100,6 +115,13 @@ def _look_alike(graph: Graph, facts: Facts, groups: dict[Node, list[Node]]) -> N
             near=sum(facts.child(n).is_linear for n in facts.child_names) >= 3,
         )
     return NoMatch(plain)
+
+
+def _origin(value: Any) -> Any:
+    """Below casts, copies and reshapes."""
+    while isinstance(value, Node) and value.op == "call_method" and value.target in SAME_VALUES:
+        value = value.args[0]
+    return value
 
 
 def check_source(match: Match, facts: Facts, env: Env) -> None:

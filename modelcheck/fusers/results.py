@@ -46,12 +46,27 @@ class FusionResult:
     details: tuple[tuple[str, str], ...] = ()  # e.g. ("eps", "variance_epsilon")
     wrong: str = ""  # fires, and the numbers change: how
     rows: tuple[int, ...] = ()  # output rows of each merged projection, where they are numbers
+    merged: str = ""  # the attribute the merged projection is kept under
+
+    @property
+    def packed_modules_mapping(self) -> dict[str, list[str]]:
+        """The merged projection and what it replaces, as quantisation and LoRA see it."""
+        return {self.merged: [child for child, _ in self.shards]} if self.merged else {}
+
+    def orig_to_new_stacked(self, prefix: str) -> dict[str, tuple[str, str]]:
+        """For the module at ``prefix``: checkpoint path to (merged path, shard id)."""
+        if not self.merged:
+            return {}
+        dot = f"{prefix}." if prefix else ""
+        return {f"{dot}{child}": (f"{dot}{self.merged}", shard) for child, shard in self.shards}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for JSON."""
         data = asdict(self)
         data["shards"] = [list(pair) for pair in self.shards]
         data["details"] = dict(self.details)
+        data["rows"] = list(self.rows)
+        data["packed_modules_mapping"] = self.packed_modules_mapping
         return data
 
     @classmethod
@@ -69,6 +84,7 @@ class FusionResult:
             details=tuple(sorted(dict(data.get("details", {})).items())),
             wrong=data.get("wrong", ""),
             rows=tuple(data.get("rows", ())),
+            merged=data.get("merged", ""),
         )
 
 

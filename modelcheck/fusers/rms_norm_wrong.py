@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelcheck.fusers.facts import Facts
-from modelcheck.fusers.match import Undecided
 from modelcheck.fusers.vocabulary import is_number, is_op, operand, peel
 from modelcheck.graph.core import Graph, Node
 
@@ -98,7 +97,7 @@ def _other_scale(weight: Any, facts: Facts) -> str:
     node = _plain(weight)
     if isinstance(node, Node) and node.op == "get_attr":
         return f"the scale is called {node.target}: vLLM only knows weight, the scale is lost"
-    kept = "keeps weight alone" if _has_weight(facts) else "drops it"
+    kept = "keeps weight alone" if facts.has_parameter("weight") else "drops it"
     return f"the result is scaled with more than the parameter weight: vLLM {kept}"
 
 
@@ -136,16 +135,9 @@ def _only_adds_axes(index: Any) -> bool:
 
 
 def _unused_weight(facts: Facts) -> str:
-    if _has_weight(facts):
+    if facts.has_parameter("weight"):
         return "the parameter weight is not applied here: vLLM's norm applies it"
     return ""
-
-
-def _has_weight(facts: Facts) -> bool:
-    try:
-        return "weight" in facts.state
-    except Undecided:
-        return False
 
 
 def _cut_off(graph: Graph) -> str:

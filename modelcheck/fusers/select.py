@@ -185,6 +185,7 @@ def fired(match: Match, facts: Facts) -> FusionResult:
         details=tuple(sorted(details.items())),
         wrong=match.wrong or _wrong(match, facts),
         rows=_rows(match, facts),
+        merged=match.merged,
     )
 
 

@@ -80,6 +80,10 @@ class TorchFacts:
         """``getattr(module, name, None)``."""
         return getattr(self.module, name, None)
 
+    def has_parameter(self, name: str) -> bool:
+        """A parameter of the module itself."""
+        return isinstance(getattr(self.module, name, None), nn.Parameter)
+
     def method(self, name: str) -> ast.FunctionDef | None:
         """A method of the class."""
         found = getattr(type(self.module), name, None)

@@ -40,6 +40,8 @@ class Items(Expressions):
         """Record an operation of torch on traced values."""
         assert self.recorder is not None
         name = target.rpartition(".")[2]
+        if name == "topk" and (kwargs.get("k", 0) is None or None in args[1:2]):
+            raise Stop("topk is asked for None values", line_of(node))
         meta = self.recorder.call_meta(name, tuple(args), kwargs)
         return self.recorder.add(op, target, tuple(args), kwargs, node, meta)
 

@@ -78,7 +78,11 @@ def read_config_class(
             instance.attributes = {
                 k: v for k, v in instance.attributes.items() if not isinstance(v, Unknown)
             }
-    known = {k: v for k, v in instance.attributes.items() if isinstance(v, (*PLAIN, Config))}
+    known = {
+        attribute_map.get(k, k): v
+        for k, v in instance.attributes.items()
+        if isinstance(v, (*PLAIN, Config))
+    }
     return Config("config", known, complete=True, attribute_map=attribute_map)
 
 
