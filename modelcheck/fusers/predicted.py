@@ -208,16 +208,20 @@ def _agree(
     near = [r for r in results if ("near", "yes") in r.details]
     if len(answers) == 1 and complete:
         return near[0] if near else results[0]
-    unknown = next((r for r in results if r.fires is Fires.UNKNOWN), None)
-    reason = (
-        unknown.reason
-        if unknown is not None
-        else "too many conditions cannot be decided"
-        if not complete
-        else f"it depends on the configuration ({next(r.reason for r in results if r.reason)})"
-    )
+    reason = _disagreement(results, complete)
     span: Span | None = next((r.span for r in results if r.span), None)
     return FusionResult(name, Fires.UNKNOWN, module.class_name, reason, span=span)
+
+
+def _disagreement(results: list[FusionResult], complete: bool) -> str:
+    """Why several evaluations of one class give no one answer."""
+    for result in results:
+        if result.fires is Fires.UNKNOWN:
+            return result.reason
+    if not complete:
+        return "too many conditions cannot be decided"
+    ways = dict.fromkeys(r.reason or r.becomes for r in results)
+    return f"it depends on the configuration ({' or '.join(list(ways)[:2])})"
 
 
 def _join_variants(results: Iterable[list[FusionResult]]) -> tuple[FusionResult, ...]:
