@@ -207,7 +207,8 @@ def _agree(
     answers = {(r.fires, r.becomes) for r in results}
     near = [r for r in results if ("near", "yes") in r.details]
     if len(answers) == 1 and complete:
-        return near[0] if near else results[0]
+        result = near[0] if near else results[0]
+        return result if all(r.wrong for r in results) else replace(result, wrong="")
     reason = _disagreement(results, complete)
     span: Span | None = next((r.span for r in results if r.span), None)
     return FusionResult(name, Fires.UNKNOWN, module.class_name, reason, span=span)
@@ -231,6 +232,8 @@ def _join_variants(results: Iterable[list[FusionResult]]) -> tuple[FusionResult,
         for result in variant:
             known = joined.get(result.fuser)
             if known is None:
+                joined[result.fuser] = result
+            elif known.wrong and not result.wrong:
                 joined[result.fuser] = result
             elif (known.fires, known.becomes) != (result.fires, result.becomes):
                 joined[result.fuser] = replace(
