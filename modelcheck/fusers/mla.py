@@ -29,6 +29,8 @@ BECOMES = "MLAAttention"
 
 def match(graph: Graph, facts: Facts, env: Env) -> Match:
     """One latent chain ``norm(linear(input))`` wider than its norm, perhaps one query chain."""
+    if not env.use_mla:
+        raise NoMatch("the config has no kv_lora_rank")
     latent: list[tuple[Node, Node]] = []
     query: list[tuple[Node, Node]] = []
     for node in graph:

@@ -55,7 +55,7 @@ def routing_wrong(facts: Facts, gate: str, shared: str | None, scorer: str, env:
     except Undecided:
         return ""
     topk = _topk(router, env)
-    if topk is None:
+    if topk is None or router.doubt or block.doubt:
         return ""
     questions: tuple[Callable[[], str], ...] = (
         lambda: _before_scoring(router, scorer),
@@ -131,7 +131,7 @@ def _divides_by_sum(node: Node) -> bool:
 
 def _scaling(router: Graph, topk: Node, block: Graph, env: Env) -> str:
     """Constant factors in the router and the block against config.routed_scaling_factor."""
-    if env.config is None or router.returned is None:
+    if env.config is None or router.returned is None or block.returned is None:
         return ""
     factors = [*_constants(descendants(router, topk)), *_constants(_after_experts(block))]
     if any(not isinstance(f, int | float) for f in factors):

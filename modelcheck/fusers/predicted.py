@@ -51,7 +51,10 @@ def predict_file(
     for info in file.classes.values():
         if not info.is_module:
             continue
-        variants = constructed.get(info.name) or [_root(info, contract, given, tp)]
+        variants = constructed.get(info.name, [])
+        if info.kind == "pretrained" and len(variants) == 1:
+            continue  # a model that no other model holds: vLLM never fuses the root itself
+        variants = variants or [_root(info, contract, given, tp)]
         results = [_predict(variant, env) for variant, env in variants[:MAX_VARIANTS]]
         predictions.append(ClassPrediction(info, _join_variants(results)))
     return predictions
@@ -63,7 +66,9 @@ Variant = tuple[Module, Env]
 def _root(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None, tp: int) -> Variant:
     """A class with its own configuration and no known caller."""
     config = _config(info, contract, given)
-    return Module((), _unknown_arguments(info, config), info=info), _env(config, contract, tp)
+    return Module((), _unknown_arguments(info, config), info=info), _env(
+        config, info.file, contract, tp
+    )
 
 
 def _constructions(
@@ -154,7 +159,7 @@ def _only_config(file: FileIndex) -> ClassInfo | None:
     return next(iter(classes.values())) if len(classes) == 1 else None
 
 
-def _env(config: Config, contract: Contract, tp: int) -> Env:
+def _env(config: Config, file: FileIndex, contract: Contract, tp: int) -> Env:
     """The deployment of the model with this configuration."""
     text = text_config(config)
 
@@ -167,7 +172,10 @@ def _env(config: Config, contract: Contract, tp: int) -> Env:
         plain = isinstance(width, int) and isinstance(heads, int) and heads > 0
         head = width // heads if plain else Sym.name("the model's head size")
     latent = read("kv_lora_rank")
-    use_mla = "MLA" in contract.fusers and (latent is not None or not text.complete)
+    # Without a configuration to read, a file that never names the rank has no latent attention.
+    use_mla = "MLA" in contract.fusers and (
+        latent is not None if text.complete else "kv_lora_rank" in file.source.text
+    )
     known = read if text.complete else None
     return Env(contract=contract, tp=tp, head_size=head, use_mla=use_mla, config=known)
 
@@ -231,9 +239,7 @@ def _join_variants(results: Iterable[list[FusionResult]]) -> tuple[FusionResult,
     for variant in results:
         for result in variant:
             known = joined.get(result.fuser)
-            if known is None:
-                joined[result.fuser] = result
-            elif known.wrong and not result.wrong:
+            if known is None or (known.wrong and not result.wrong):
                 joined[result.fuser] = result
             elif (known.fires, known.becomes) != (result.fires, result.becomes):
                 joined[result.fuser] = replace(

@@ -97,15 +97,15 @@ def _look_alike(graph: Graph, facts: Facts, groups: dict[Node, list[Node]]) -> N
             )
     origins: dict[Node, list[Node]] = {}
     for node in linears:
-        if len(node.args) == 1:
+        if len(node.args) == 1 and isinstance(node.args[0], Node):
             origins.setdefault(_origin(node.args[0]), []).append(node)
     for source, nodes in origins.items():
-        if len(nodes) == 3 and source.op == "placeholder":
-            changed = next(node for node in nodes if node.args[0] is not source)
+        changed = [node for node in nodes if node.args[0] is not source]
+        if len(nodes) == 3 and changed and source.op == "placeholder":
             return NoMatch(
-                f"not all three projections read {source.target} itself: {changed.target} reads "
-                "something made of it",
-                changed.line,
+                f"not all three projections read {source.target} itself: {changed[0].target} "
+                "reads something made of it",
+                changed[0].line,
                 near=True,
             )
     if graph.stopped and len(facts.child_names) >= 3:

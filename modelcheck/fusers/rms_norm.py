@@ -22,7 +22,8 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
     _no_crash(graph, env)
     spine = _spine(graph, env)
     if len(facts.inputs) != 1:
-        near = spine is not None or _misspelt(graph, env) is not None
+        misspelt = None if spine is not None else _misspelt(graph, env)
+        near = not facts.child_names and (spine is not None or misspelt is not None)
         raise NoMatch(
             f"forward takes {len(facts.inputs)} inputs ({', '.join(facts.inputs)}), the "
             "pattern has one",
@@ -39,7 +40,8 @@ def match(graph: Graph, facts: Facts, env: Env) -> Match:
         wrong = native_wrong(graph, native, facts)
         return _matched(facts, env, native, zero_centred=False, wrong=wrong)
     if spine is None:
-        raise _misspelt(graph, env) or NoMatch("no rsqrt of a mean of squares")
+        misspelt = None if facts.child_names else _misspelt(graph, env)
+        raise misspelt or NoMatch("no rsqrt of a mean of squares")
     scaled = next((n for n in _products(graph, env) if spine in map(peel, _factors(n, env))), None)
     if scaled is None:
         raise NoMatch("nothing is multiplied by the reciprocal root", spine.line, near=True)
@@ -186,9 +188,11 @@ def _misspelt(graph: Graph, env: Env) -> NoMatch | None:
     for node in graph:
         if is_op(node, "mean"):
             squares = [n for n in ancestors(node) if _squares_something(n, env)]
-            if not squares:
+            if not squares or any(_is_centred(n) for n in squares):
                 continue
             users = _reached(graph, node)
+            if not _normalises(users):
+                continue
             for user in users:
                 reason = _spelling(user, env)
                 if reason:
@@ -202,6 +206,21 @@ def _misspelt(graph: Graph, env: Env) -> NoMatch | None:
                 near=True,
             )
     return None
+
+
+def _is_centred(square: Node) -> bool:
+    """The square of a difference: a variance, as in a layer norm."""
+    return any(is_op(n, "sub") or is_op(n, "sub_") for n in ancestors(square))
+
+
+def _normalises(users: list[Node]) -> bool:
+    """Does a root of the mean scale another value?"""
+    scales = ("mul", "mul_", "truediv", "div", "div_", "true_divide")
+    return any(
+        is_op(node, name) and sum(isinstance(a, Node) for a in node.args) == 2
+        for node in users
+        for name in scales
+    )
 
 
 def _squares_something(node: Node, env: Env) -> bool:

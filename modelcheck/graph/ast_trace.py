@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from modelcheck.fusers.contract import Contract
@@ -23,6 +24,10 @@ from modelcheck.graph.values import (
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 
 HIDDEN_STATES = "hidden_states"
+# Decorators of transformers that document a function and give it back as it is.
+PLAIN_DECORATORS = frozenset(
+    {"auto_docstring", "add_start_docstrings_to_model_forward", "replace_return_docstrings"}
+)
 HIDDEN_RANK = 3  # [1, tokens, width]
 
 
@@ -35,6 +40,7 @@ def trace_instance(instance: Instance, contract: Contract) -> Graph:
     recorder = Recorder(contract, owner.file.path)
     interpreter = Interpreter(contract, recorder)
     names = _placeholders(instance, owner, forward, recorder)
+    _doubt_decorators(forward, recorder)
     stopped, line = "", None
     try:
         value = interpreter.run_function(forward, owner.file, names, owner, 0)
@@ -51,6 +57,19 @@ def trace_instance(instance: Instance, contract: Contract) -> Graph:
         recorder.doubtful(f"forward cannot be followed: {error}", None)
         stopped = recorder.doubt
     return recorder.graph(stopped, line)
+
+
+def _doubt_decorators(forward: FunctionNode, recorder: Recorder) -> None:
+    """torch.fx gives ``*args`` and ``**kwargs`` to a wrapper in a way that breaks most of them."""
+    arguments = forward.args
+    if not (arguments.vararg or arguments.kwarg or arguments.kwonlyargs):
+        return
+    for decorator in forward.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = dotted_name(called).rpartition(".")[2]
+        if name not in PLAIN_DECORATORS:
+            recorder.doubtful(f"what the decorator {name or '?'} makes of forward", decorator)
+            return
 
 
 def find_forward(info: ClassInfo) -> tuple[ClassInfo, FunctionNode] | None:

@@ -312,6 +312,8 @@ class Calls(Expressions):
         if f"{INTERFACE}." in f"{dotted}.":
             return Interface(opaque=name == "get_interface")
         if is_traced([args, kwargs]):
+            if dotted in ("torch.finfo", "torch.iinfo"):
+                raise Stop(f"{dotted} of a traced value's dtype is asked for", line_of(node))
             if dotted.startswith(TORCH):
                 return self.traced_call("call_function", dotted, args, kwargs, node)
             if dotted.startswith("operator."):

@@ -54,6 +54,9 @@ def read_config_class(
     interpreter = Interpreter(contract)
     for current in reversed(info.mro):
         for name, node in current.attributes.items():
+            if isinstance(node, ast.Call) and dotted_name(node.func) == "AttributeError":
+                instance.attributes.pop(name, None)  # a modular file takes it away
+                continue
             value = _default(node, current.file, interpreter)
             if not isinstance(value, Unknown):
                 instance.attributes[name] = value

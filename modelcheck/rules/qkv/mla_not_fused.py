@@ -40,6 +40,7 @@ class ToyAttention(nn.Module):
         super().__init__()
         self.config = config
         self.layer_idx = layer_idx
+        self.kv_lora_rank = config.kv_lora_rank
         self.scaling = 0.125
         self.is_causal = True
         self.q_proj = nn.Linear(256, 8 * 64, bias=False)
@@ -95,6 +96,7 @@ class ToyAttention(nn.Module):
         super().__init__()
         self.config = config
         self.layer_idx = layer_idx
+        self.kv_lora_rank = config.kv_lora_rank
         self.scaling = 0.125
         self.is_causal = True
         self.q_proj = nn.Linear(256, 8 * 64, bias=False)
