@@ -137,7 +137,10 @@ def predictions(
 
     found: dict[tuple[str, str], dict[str, list[FusionResult]]] = {}
     for path in sorted({r["file"] for r in records if r["file"]}):
-        for prediction in predict_file(ProjectIndex().add(read_source(path)), contract):
+        file = ProjectIndex().add(read_source(path))
+        # A model class without a prediction is said to be none that vLLM fuses: all noes.
+        found |= {(path, name): {} for name, info in file.classes.items() if info.is_module}
+        for prediction in predict_file(file, contract):
             found[path, prediction.info.name] = {r.fuser: [r] for r in prediction.results}
     return found
 
@@ -253,9 +256,7 @@ def figures(
     """Both evidences on the same pairs: tables, what is wrong, why unknown."""
     traced = [v for r in records for v in judge_traced(r)]
     guessed = [
-        v
-        for r in records
-        for v in judge_predicted(r, predicted.get((r["file"], r["class_name"])))
+        v for r in records for v in judge_predicted(r, predicted.get((r["file"], r["class_name"])))
     ]
     return {
         name: {

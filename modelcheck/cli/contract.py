@@ -29,7 +29,7 @@ SCHEMA = 1
 def contract(diff: tuple[str, str] | None, output_format: str) -> int:
     """List the vLLM releases that modelcheck knows, with their fusers and requirements."""
     if diff is not None:
-        return _diff(*map(_known, diff), output_format)
+        return _diff(_known(diff[0]), _known(diff[1]), output_format)
     if output_format == "json":
         releases = [_data(release) for release in known_releases()]
         print(json.dumps({"schema_version": SCHEMA, "releases": releases}, indent=2))

@@ -11,6 +11,7 @@ from modelcheck.graph.core import Graph
 from modelcheck.graph.expressions import LoopExit, Raised
 from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.recorder import Recorder
+from modelcheck.graph.symbolic import decide
 from modelcheck.graph.values import (
     MAYBE,
     NONE,
@@ -40,9 +41,9 @@ def trace_instance(instance: Instance, contract: Contract) -> Graph:
     recorder = Recorder(contract, owner.file.path)
     interpreter = Interpreter(contract, recorder)
     names = _placeholders(instance, owner, forward, recorder)
-    _doubt_decorators(forward, recorder)
     stopped, line = "", None
     try:
+        _check_decorators(forward)
         value = interpreter.run_function(forward, owner.file, names, owner, 0)
         recorder.add("output", "output", (value,), {}, None, MAYBE)
     except Stop as error:
@@ -59,17 +60,19 @@ def trace_instance(instance: Instance, contract: Contract) -> Graph:
     return recorder.graph(stopped, line)
 
 
-def _doubt_decorators(forward: FunctionNode, recorder: Recorder) -> None:
-    """torch.fx gives ``*args`` and ``**kwargs`` to a wrapper in a way that breaks most of them."""
+def _check_decorators(forward: FunctionNode) -> None:
+    """torch.fx gives ``*args`` and ``**kwargs`` to a wrapper in a way that breaks most of them.
+
+    Raises `Stop` in the evaluations where it does.
+    """
     arguments = forward.args
     if not (arguments.vararg or arguments.kwarg or arguments.kwonlyargs):
         return
     for decorator in forward.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = dotted_name(called).rpartition(".")[2]
-        if name not in PLAIN_DECORATORS:
-            recorder.doubtful(f"what the decorator {name or '?'} makes of forward", decorator)
-            return
+        name = dotted_name(called).rpartition(".")[2] or "?"
+        if name not in PLAIN_DECORATORS and not decide(f"forward can be traced below @{name}"):
+            raise Stop(f"forward cannot be traced below @{name}", decorator.lineno)
 
 
 def find_forward(info: ClassInfo) -> tuple[ClassInfo, FunctionNode] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from modelcheck.survey.run import Plan
 
 REASONS = 3  # shown for each fuser
+WIDTH = 200  # characters of a reason; the file and the page have all of it
 ClassKey = tuple[str, str]  # file and class name: types share classes
 
 
@@ -30,6 +32,7 @@ class Tally:
     """The distinct classes that take one fuser, nearly do, or cannot be decided."""
 
     fires: set[ClassKey] = field(default_factory=set)
+    wrong: dict[ClassKey, str] = field(default_factory=dict)  # fires, and the numbers change: how
     near: dict[ClassKey, str] = field(default_factory=dict)  # with the reason
     unknown: dict[ClassKey, str] = field(default_factory=dict)
 
@@ -54,6 +57,8 @@ def tallies(records: Iterable[Record]) -> dict[tuple[Evidence, str], Tally]:
                 tally = found.setdefault((record.evidence, result.fuser), Tally())
                 if result.fires is Fires.YES:
                     tally.fires.add(key)
+                    if result.wrong:
+                        tally.wrong.setdefault(key, result.wrong)
                 elif result.fires is Fires.NO:
                     tally.near.setdefault(key, result.reason)
                 else:
@@ -67,7 +72,7 @@ def render_text(records: Sequence[Record], plan: Plan, console: Console) -> None
     console.print(Text(heading(plan)), soft_wrap=True)
     console.print()
     console.print(table(found, plan))
-    for line in [*_reasons(found, plan), *_errors(records, plan)]:
+    for line in [*_wrong(found, plan), *_reasons(found, plan), *_errors(records, plan)]:
         console.print(Text(line), soft_wrap=True)
 
 
@@ -81,18 +86,29 @@ def heading(plan: Plan) -> str:
 
 
 def table(found: Mapping[tuple[Evidence, str], Tally], plan: Plan) -> Table:
-    """One row for each fuser; three numbers for each kind of evidence."""
+    """One row for each fuser, one column for each kind of evidence."""
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    shown.add_column("Classes")
+    shown.add_column("Classes: fires / near / unknown")
     for evidence in plan.evidence:
-        for word in ("fires", "near", "unknown"):
-            shown.add_column(f"{evidence}\n{word}" if word == "fires" else word, justify="right")
+        shown.add_column(str(evidence), justify="right", no_wrap=True)
     for fuser in fusers_of(plan.contract):
-        cells: list[str] = []
-        for evidence in plan.evidence:
-            cells += map(str, found.get((evidence, fuser), Tally()).counts())
-        shown.add_row(fuser, *cells)
+        tallied = [found.get((evidence, fuser), Tally()).counts() for evidence in plan.evidence]
+        shown.add_row(fuser, *(" / ".join(f"{n:3}" for n in counts) for counts in tallied))
     return shown
+
+
+def _wrong(found: Mapping[tuple[Evidence, str], Tally], plan: Plan) -> Iterator[str]:
+    """Every class that is fused with other numbers, and by which evidence."""
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for evidence in plan.evidence:
+        for fuser in fusers_of(plan.contract):
+            for (_, name), how in found.get((evidence, fuser), Tally()).wrong.items():
+                told.setdefault((fuser, name, how), []).append(str(evidence))
+    if told:
+        yield ""
+        yield "Fused, and the numbers change:"
+    for (fuser, name, how), kinds in told.items():
+        yield f"  {fuser} {name} ({', '.join(kinds)}): {how}"
 
 
 def _reasons(found: Mapping[tuple[Evidence, str], Tally], plan: Plan) -> Iterator[str]:
@@ -112,7 +128,7 @@ def _reasons(found: Mapping[tuple[Evidence, str], Tally], plan: Plan) -> Iterato
 
 def _most(counted: Counter[str], limit: int, noun: str) -> Iterator[str]:
     for text, count in counted.most_common(limit):
-        yield f"  {count:4}  {text}"
+        yield f"  {count:4}  {textwrap.shorten(text, WIDTH, placeholder=' ...')}"
     rest = len(counted) - limit
     if rest > 0:
         total = sum(count for _, count in counted.most_common()[limit:])

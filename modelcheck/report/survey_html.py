@@ -44,10 +44,10 @@ class _Interned(dict[Any, int]):
 def document(records: Sequence[Record], plan: Plan) -> dict[str, Any]:
     """The data of the page.
 
-    ``texts`` holds all reasons, source lines and file names, ``classes`` the distinct classes
-    ``[name, file, line, source file, results]`` with results ``[fuser, fires, text, line,
-    source line]``; ``types`` are ``[name, {evidence: [error, [[class, count, path], ...],
-    [names of classes of which only other evidence reports something]]}]``.
+    ``texts`` holds all reasons, source lines and file names; ``classes`` the distinct classes
+    ``[name, file, line, source file, results]`` with results ``[fuser, answer, text, line,
+    source line]``, answer being "wrong" or a `Fires`; ``types`` are ``[name, {evidence: [error,
+    [[class, count, path], ...], [names of classes that only other evidence reports on]]}]``.
     """
     texts, classes = _Interned(), _Interned()
     fusers = list(fusers_of(plan.contract))
@@ -92,7 +92,7 @@ def _class(surveyed: SurveyedClass, fusers: list[str], texts: _Interned) -> tupl
         line = result.span.line if result.span else 0
         return (
             fusers.index(result.fuser),
-            str(result.fires),
+            "wrong" if result.wrong else str(result.fires),
             texts.place(_text(result)),
             line,
             texts.place(sources.get(line, "")),
@@ -113,7 +113,7 @@ def _text(result: FusionResult) -> str:
         return result.reason
     children = ", ".join(dict.fromkeys(child for child, _ in result.shards))
     merged = f"{result.becomes} ({children})" if children else result.becomes
-    return f"{merged}: {result.reason}" if result.reason else merged
+    return "; ".join(filter(None, (merged, result.wrong, result.reason)))
 
 
 def _lists(values: Iterable[Any]) -> list[Any]:

@@ -48,6 +48,15 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Done(Generic[T]):
+    """A task, its answer, and the seconds that it took (a worker's start included)."""
+
+    task: Task[T]
+    answer: dict[str, Any] | Failure
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Setup:
     """How workers are started.
 
@@ -71,11 +80,12 @@ class Worker:
         shown.mkdir()
         # Only modelcheck itself, not the site-packages that it may be installed in.
         (shown / "modelcheck").symlink_to(Path(__file__).resolve().parent.parent)
-        paths = [str(shown), *filter(None, [os.environ.get("PYTHONPATH")])]
         environ = {**os.environ, **OFFLINE, **QUIET, **setup.env}
+        paths = [str(shown), *filter(None, [environ.get("PYTHONPATH")])]
         environ["PYTHONPATH"] = os.pathsep.join(paths)
         self._log = open(Path(self._folder.name, "log.txt"), "w+b")  # noqa: SIM115
         self._buffer = b""
+        self._said = 0  # where the log of the job begins
         try:
             self._process = subprocess.Popen(
                 [setup.python or sys.executable, "-P", "-m", "modelcheck.survey.worker"],
@@ -105,6 +115,7 @@ class Worker:
 
     def _ask(self, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         assert self._process.stdin is not None
+        self._said = self._log.seek(0, os.SEEK_END)
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
@@ -130,7 +141,7 @@ class Worker:
     def _cause(self) -> str:
         code = self._process.wait()
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - TAIL))
+        self._log.seek(max(self._said, self._log.seek(0, os.SEEK_END) - TAIL))
         said = self._log.read().decode(errors="replace").strip().splitlines()
         return ": ".join([how, *said[-1:]])
 
@@ -150,16 +161,14 @@ class Worker:
         self._folder.cleanup()
 
 
-def run_tasks(
-    tasks: Iterable[Task[T]], setup: Setup, jobs: int
-) -> Generator[tuple[Task[T], dict[str, Any] | Failure], None, None]:
+def run_tasks(tasks: Iterable[Task[T]], setup: Setup, jobs: int) -> Generator[Done[T], None, None]:
     """Answers in the order in which they come. Closing the iterator stops the workers."""
     waiting: queue.SimpleQueue[Task[T]] = queue.SimpleQueue()
     count = 0
     for task in tasks:
         waiting.put(task)
         count += 1
-    answers: queue.SimpleQueue[tuple[Task[T], dict[str, Any] | Failure]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Done[T]] = queue.SimpleQueue()
     lanes = [_Lane(waiting, answers, setup) for _ in range(min(jobs, count))]
     for lane in lanes:
         lane.start()
@@ -179,7 +188,7 @@ class _Lane(threading.Thread, Generic[T]):
     def __init__(
         self,
         waiting: queue.SimpleQueue[Task[T]],
-        answers: queue.SimpleQueue[tuple[Task[T], dict[str, Any] | Failure]],
+        answers: queue.SimpleQueue[Done[T]],
         setup: Setup,
     ) -> None:
         super().__init__(daemon=True)
@@ -194,7 +203,9 @@ class _Lane(threading.Thread, Generic[T]):
                 task = self._waiting.get_nowait()
             except queue.Empty:
                 break
-            self._answers.put((task, self._do(task)))
+            start = time.monotonic()
+            answer = self._do(task)
+            self._answers.put(Done(task, answer, time.monotonic() - start))
             if self._setup.fresh:
                 self._drop()
         self._drop()

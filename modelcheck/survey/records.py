@@ -83,7 +83,8 @@ class Record:
     """One line: a model type by one kind of evidence, with its classes or the one-line cause.
 
     ``silent`` names the classes that were looked at and have nothing to report. ``seconds`` is
-    wall-clock time in the worker (for predicted: of the whole modeling file).
+    wall-clock time in the worker (predicted: of the whole modeling file; loaded: the type's
+    share of its batch).
     """
 
     model_type: str
@@ -111,7 +112,7 @@ class Record:
             "silent": list(self.silent),
             "error": self.error,
             "failed": self.failed,
-            "seconds": round(self.seconds, 3),
+            "seconds": self.seconds,
         }
 
     @classmethod

@@ -15,7 +15,7 @@ from modelcheck.errors import MissingDependency, UsageError
 from modelcheck.fusers.contract import Contract, contract_for
 from modelcheck.fusers.results import ClassReport, Evidence
 from modelcheck.survey.catalogue import INSTALL, Catalogue, ModelType, choose, class_files
-from modelcheck.survey.pool import Failure, Setup, Task, run_tasks
+from modelcheck.survey.pool import Done, Failure, Setup, Task, run_tasks
 from modelcheck.survey.predict import relative
 from modelcheck.survey.records import (
     MODEL,
@@ -175,19 +175,31 @@ def _missing(plan: Plan, known: set[tuple[str, Evidence]]) -> Generator[Record, 
         Evidence.LOADED: _loaded,
     }
     for evidence in plan.evidence:
-        types = [t for t in plan.types if (t.name, evidence) not in known]
+        missing = [t for t in plan.types if (t.name, evidence) not in known]
+        types = [t for t in missing if t.base]
+        for t in missing:
+            if not t.base:
+                yield _failed(plan, evidence, t.name, NO_AUTO_MODEL)
         with closing(makers[evidence](plan, types)) as records:
             yield from records
 
 
-def _failed(plan: Plan, evidence: Evidence, name: str, error: str, kind: str) -> Record:
+def _failed(
+    plan: Plan,
+    evidence: Evidence,
+    name: str,
+    error: str,
+    kind: str = MODEL,
+    seconds: float = 0.0,
+) -> Record:
     line = " ".join(error.split()).removeprefix(f"{name}: ")
-    return Record(name, evidence, plan.releases(evidence), error=line, failed=kind)
+    releases = plan.releases(evidence)
+    return Record(name, evidence, releases, error=line, failed=kind, seconds=round(seconds, 3))
 
 
-def _failure(plan: Plan, evidence: Evidence, name: str, failure: Failure) -> Record:
+def _failure(plan: Plan, evidence: Evidence, name: str, failure: Failure, seconds: float) -> Record:
     kind = STOPPED if failure.stopped else MODEL
-    return _failed(plan, evidence, name, failure.error, kind)
+    return _failed(plan, evidence, name, failure.error, kind, seconds)
 
 
 def _predicted(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None, None]:
@@ -198,9 +210,8 @@ def _predicted(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None
         if t.file is not None:
             bases.setdefault(t.file, {})[t.name] = t.base
         else:
-            missing = f"no modeling file of transformers has the class {t.base}"
-            error = missing if t.base else NO_AUTO_MODEL
-            yield _failed(plan, evidence, t.name, error, MODEL)
+            error = f"no modeling file of transformers has the class {t.base}"
+            yield _failed(plan, evidence, t.name, error)
     tasks = [
         Task(
             tuple(of),
@@ -218,10 +229,11 @@ def _predicted(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None
     ]
     setup = Setup(modules=("modelcheck.survey.predict",))
     with closing(run_tasks(tasks, setup, plan.jobs)) as answers:
-        for task, answer in answers:
-            for name in task.about:
+        for done in answers:
+            answer = done.answer
+            for name in done.task.about:
                 if isinstance(answer, Failure):
-                    yield _failure(plan, evidence, name, answer)
+                    yield _failure(plan, evidence, name, answer, done.seconds)
                 else:
                     yield _record(plan, evidence, name, answer["models"][name], answer["seconds"])
 
@@ -231,7 +243,9 @@ def _record(
 ) -> Record:
     classes = tuple(SurveyedClass.from_json(c) for c in found["classes"])
     silent = tuple(found["silent"])
-    return Record(name, evidence, plan.releases(evidence), classes, silent, seconds=seconds)
+    return Record(
+        name, evidence, plan.releases(evidence), classes, silent, seconds=round(seconds, 3)
+    )
 
 
 def _traced(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None, None]:
@@ -244,11 +258,12 @@ def _traced(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None, N
     ]
     setup = Setup(modules=("modelcheck.survey.trace",))
     with closing(run_tasks(tasks, setup, plan.jobs)) as answers:
-        for task, answer in answers:
+        for done in answers:
+            answer, name = done.answer, done.task.about
             if isinstance(answer, Failure):
-                yield _failure(plan, evidence, task.about, answer)
+                yield _failure(plan, evidence, name, answer, done.seconds)
             else:
-                yield _record(plan, evidence, task.about, answer, answer["seconds"])
+                yield _record(plan, evidence, name, answer, answer["seconds"])
 
 
 def _loaded(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None, None]:
@@ -258,19 +273,20 @@ def _loaded(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None, N
     places = _places(plan.catalogue)
     alone: list[tuple[str, ...]] = []
     with closing(_load(plan, batches)) as answers:
-        for batch, answer in answers:
-            if isinstance(answer, Failure) and len(batch) > 1:
+        for done in answers:
+            batch = done.task.about
+            if isinstance(done.answer, Failure) and len(batch) > 1:
                 alone += [(name,) for name in batch]  # one of them took the others along
             else:
-                yield from _load_records(plan, batch, answer, places)
+                yield from _load_records(plan, done, places)
     with closing(_load(plan, alone)) as answers:
-        for batch, answer in answers:
-            yield from _load_records(plan, batch, answer, places)
+        for done in answers:
+            yield from _load_records(plan, done, places)
 
 
 def _load(
     plan: Plan, batches: Sequence[tuple[str, ...]]
-) -> Generator[tuple[tuple[str, ...], dict[str, Any] | Failure], None, None]:
+) -> Generator[Done[tuple[str, ...]], None, None]:
     from modelcheck.vllm.load import _environment
 
     assert plan.vllm_python is not None
@@ -296,30 +312,29 @@ def _load(
         fresh=True,
     )
     with closing(run_tasks(tasks, setup, plan.jobs)) as answers:
-        for task, answer in answers:
-            yield task.about, answer
+        yield from answers
 
 
 def _load_records(
     plan: Plan,
-    batch: tuple[str, ...],
-    answer: dict[str, Any] | Failure,
+    done: Done[tuple[str, ...]],
     places: Mapping[str, tuple[str, int]],
 ) -> Iterator[Record]:
-    evidence = Evidence.LOADED
+    evidence, answer, batch = Evidence.LOADED, done.answer, done.task.about
+    seconds = round(done.seconds / len(batch), 3)
     if isinstance(answer, Failure):
         for name in batch:
-            yield _failure(plan, evidence, name, answer)
+            yield _failure(plan, evidence, name, answer, seconds)
         return
     for name, model in zip(batch, answer["models"], strict=True):
         if "error" in model:
-            yield _failed(plan, evidence, name, model["error"], MODEL)
+            yield _failed(plan, evidence, name, model["error"], MODEL, seconds)
             continue
         reports = [ClassReport.from_json(c) for c in model["vllm"]]
         classes = tuple(
             SurveyedClass(report, *places.get(report.class_name, ("", 0))) for report in reports
         )
-        yield Record(name, evidence, plan.releases(evidence), classes)
+        yield Record(name, evidence, plan.releases(evidence), classes, seconds=seconds)
 
 
 def _places(catalogue: Catalogue) -> dict[str, tuple[str, int]]:

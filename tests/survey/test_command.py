@@ -27,7 +27,7 @@ def test_summary_lines_and_page(capsys, tmp_path):
     code, out, err = call(capsys, *options, "--html", html)
     assert code == 0
     assert out.startswith("2 model types of transformers ")
-    assert re.search(r"^GLU +1 +0 +0 *$", out, re.MULTILINE)
+    assert re.search(r"^GLU +1 / +0 / +0 *$", out, re.MULTILINE)
     assert "Progress" not in err
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert {line["model_type"] for line in lines} == {"llama", "gpt2"}

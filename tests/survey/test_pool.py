@@ -38,14 +38,14 @@ def task(name, payload=None, timeout=30.0):
 
 
 def test_one_process_does_many_jobs(setup):
-    answers = [answer for _, answer in run_tasks([task("pid")] * 5, setup, 1)]
+    answers = [done.answer for done in run_tasks([task("pid")] * 5, setup, 1)]
     assert len({answer["pid"] for answer in answers}) == 1
     assert answers[0]["pid"] != os.getpid()
 
 
 def test_fresh_means_a_process_for_every_job(setup):
     fresh = Setup(setup.modules, env=setup.env, fresh=True)
-    answers = [answer for _, answer in run_tasks([task("pid")] * 3, fresh, 1)]
+    answers = [done.answer for done in run_tasks([task("pid")] * 3, fresh, 1)]
     assert len({answer["pid"] for answer in answers}) == 3
 
 
@@ -53,8 +53,8 @@ def test_a_hung_a_dead_and_a_failing_job_leave_the_others_alone(setup, tmp_path)
     hang = task("hang", {"file": str(tmp_path / "pid")}, timeout=1.0)
     tasks = [hang, task("pid"), task("die"), task("refuse"), task("crash"), task("pid")]
     answers = dict.fromkeys(("hang", "die", "refuse", "crash", "pid"))
-    for done, answer in run_tasks(tasks, setup, 1):
-        answers[done.about] = answer
+    for done in run_tasks(tasks, setup, 1):
+        answers[done.task.about] = done.answer
     assert answers["hang"] == Failure("no answer within 1 s; the worker was stopped", True)
     assert answers["die"] == Failure("the worker ended: exit status 7", True)
     assert answers["refuse"] == Failure("it cannot be built", False)
@@ -77,13 +77,13 @@ def test_closing_stops_what_is_running(setup, tmp_path):
 
 def test_a_python_that_is_not_there(setup):
     missing = Setup(setup.modules, python="/no/such/python")
-    [(_, answer)] = run_tasks([task("pid")], missing, 1)
-    assert answer == Failure("a worker cannot be started: No such file or directory", True)
+    [done] = run_tasks([task("pid")], missing, 1)
+    assert done.answer == Failure("a worker cannot be started: No such file or directory", True)
 
 
 def test_an_import_that_fails_is_the_answer_to_every_job():
     setup = Setup(modules=("no_such_module_of_ours",))
-    answers = [answer for _, answer in run_tasks([task("pid")] * 2, setup, 1)]
+    answers = [done.answer for done in run_tasks([task("pid")] * 2, setup, 1)]
     assert all("no_such_module_of_ours" in answer.error for answer in answers)
 
 
