@@ -29,20 +29,20 @@ class Chain:
 
 def chain_wrong(graph: Graph, chain: Chain, facts: Facts) -> str:
     """How a written-out norm differs from what replaces it, "" when it does not."""
-    return _axis(chain) or _numerator(chain) or _scale(chain, facts) or _cut_off(graph)
+    return _axis(chain) or _numerator(chain) or _scale(graph, chain, facts)
 
 
 def native_wrong(graph: Graph, native: Node, facts: Facts) -> str:
     """The same for a call of ``rms_norm``."""
     weight = operand(native, 2, "weight")
     if weight is None:
-        return _unused_weight(facts) or _cut_off(graph)
+        return _unused_weight(facts)
     kind = _weight_kind(weight)
     if kind == "one plus weight":
         return "1 + weight is passed to rms_norm: vLLM keeps weight alone, the 1 is lost"
     if kind != "weight":
         return _other_scale(weight, facts)
-    return _cut_off(graph)
+    return ""
 
 
 def _axis(chain: Chain) -> str:
@@ -83,10 +83,11 @@ def _other_factor(product: Node, factor: Node) -> Any:
     return second if peel(first) is factor else first
 
 
-def _scale(chain: Chain, facts: Facts) -> str:
+def _scale(graph: Graph, chain: Chain, facts: Facts) -> str:
     if chain.scaled is chain.normalised:
         factor = peel(_other_factor(chain.normalised, chain.root))
-        return "" if factor is not chain.x else _unused_weight(facts)
+        # Where the trace stops, the scale may come after it.
+        return "" if factor is not chain.x or graph.stopped else _unused_weight(facts)
     weight = _other_factor(chain.scaled, chain.normalised)
     if _weight_kind(weight) in ("weight", "one plus weight"):
         return ""
@@ -137,13 +138,4 @@ def _only_adds_axes(index: Any) -> bool:
 def _unused_weight(facts: Facts) -> str:
     if facts.has_parameter("weight"):
         return "the parameter weight is not applied here: vLLM's norm applies it"
-    return ""
-
-
-def _cut_off(graph: Graph) -> str:
-    if graph.returned is None and graph.stopped and not graph.doubt:
-        return (
-            "the trace stops after the norm "
-            f"({graph.stopped}): what forward does from there on is dropped"
-        )
     return ""
