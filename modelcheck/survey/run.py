@@ -287,7 +287,7 @@ def _loaded(plan: Plan, types: Sequence[ModelType]) -> Generator[Record, None, N
 def _load(
     plan: Plan, batches: Sequence[tuple[str, ...]]
 ) -> Generator[Done[tuple[str, ...]], None, None]:
-    from modelcheck.vllm.load import _environment
+    from modelcheck.vllm.load import worker_environment
 
     assert plan.vllm_python is not None
     tasks = [
@@ -307,7 +307,7 @@ def _load(
     setup = Setup(
         modules=("modelcheck.vllm.worker",),
         python=plan.vllm_python,
-        env=_environment(plan.vllm_python),
+        env=worker_environment(plan.vllm_python),
         memory_mb=None,
         fresh=True,
     )

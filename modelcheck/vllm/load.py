@@ -179,7 +179,7 @@ def _run(
             payload,
             timeout=timeout,
             python=python,
-            env=_environment(python),
+            env=worker_environment(python),
             verbose=verbose,
         )
     except WorkerError as error:
@@ -191,7 +191,7 @@ def _run(
         raise
 
 
-def _environment(python: str) -> dict[str, str]:
+def worker_environment(python: str) -> dict[str, str]:
     """What vLLM reads when it is imported.
 
     Its cache is one per interpreter: releases that share one evict each other's entries, and
