@@ -87,6 +87,7 @@ class Finding:
     message: str  # what is wrong, one sentence
     advice: str  # what to do, one sentence
     fix: Fix | None = None
+    tp_only: bool = False  # only with tensor parallelism, that is more than one rank
 
     @property
     def sort_key(self) -> tuple[str, Span, str, str]:

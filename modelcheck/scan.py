@@ -120,10 +120,14 @@ class Scanner:
     """Runs a selection of rules for one vLLM release."""
 
     def __init__(
-        self, contract: Contract | None = None, selection: Selection | None = None
+        self,
+        contract: Contract | None = None,
+        selection: Selection | None = None,
+        transformers: str | None = None,
     ) -> None:
         self.contract = contract or newest()
         self.selection = selection or Selection()
+        self.transformers = transformers
         self._folders: dict[str, Folder] = {}
 
     def scan(self, paths: Sequence[str]) -> ScanResult:
@@ -165,8 +169,10 @@ class Scanner:
 
     def check(self, path: str, text: str | None = None) -> list[Finding]:
         """The findings of one file, or of ``text`` in its place. Raises `UnreadableFile`."""
-        folder = self._folder_of(path)
-        return self.check_context(folder.context(path, self.contract, text))
+        context = self._folder_of(path).context(path, self.contract, text)
+        if self.transformers is not None:
+            context = dataclasses.replace(context, transformers=self.transformers)
+        return self.check_context(context)
 
     def check_context(self, context: Context) -> list[Finding]:
         """The findings of one context, suppressions and generated files taken into account."""

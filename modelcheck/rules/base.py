@@ -28,11 +28,16 @@ HEADINGS = ("What it does", "Why it matters", "Example", "Use instead", "Fix saf
 
 @dataclass(frozen=True)
 class Context:
-    """What a rule may look at: one file (or, for config rules, the repo), one vLLM release."""
+    """What a rule may look at: one file (or, for config rules, the repo), one vLLM release.
+
+    ``transformers`` is the release that the model will run under ("5.19"), None for whatever
+    the vLLM release allows.
+    """
 
     file: FileIndex
     repo: Repo | None
     contract: Contract
+    transformers: str | None = None
 
     def finding(
         self,
@@ -43,6 +48,7 @@ class Context:
         message: str,
         advice: str,
         fix: Fix | None = None,
+        tp_only: bool = False,
     ) -> Finding:
         """A finding at an AST node of this file."""
         return Finding(
@@ -54,6 +60,7 @@ class Context:
             message=message,
             advice=advice,
             fix=fix,
+            tp_only=tp_only,
         )
 
 
