@@ -160,7 +160,7 @@ def judge_type(judge: Judge, model_type: str, limit: int) -> tuple[list[Seen], s
     """All classes of one model type of transformers, and why not, where it cannot be judged."""
     try:
         with time_limit(limit):
-            built = build(BuildSpec(model_type=model_type))
+            built = build(BuildSpec(model_type=model_type, any_class=True))
             text = built.config.get_text_config()
             uses_mla = "MLA" in judge.contract.fusers and _read(text, "kv_lora_rank") is not None
             env = Env(judge.contract, 1, head_size(text) or ASSUMED_HEAD, uses_mla)

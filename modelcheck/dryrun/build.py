@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from modelcheck.dryrun import shrink
+from modelcheck.dryrun.anyclass import build_largest
 from modelcheck.dryrun.causes import describe, is_class_table
 from modelcheck.dryrun.target import BuildSpec, auto_map, check_target, require_dependencies
 from modelcheck.errors import BuildError, ModelcheckError
@@ -174,13 +175,16 @@ def instantiate(
     from transformers import MODEL_MAPPING, AutoModel
 
     remote = spec.trust_remote_code and "AutoModel" in (getattr(config, "auto_map", None) or {})
-    if type(config) not in MODEL_MAPPING and not remote:
+    unserved = type(config) not in MODEL_MAPPING and not remote
+    if unserved and not spec.any_class:
         raise BuildError(
             f"{spec.target}: transformers has no AutoModel for {type(config).__name__}, "
             "and AutoModel is what vLLM builds"
         )
     config.dtype = torch.get_default_dtype()
     with torch.device("meta"), _counting(budget):
+        if unserved:
+            return build_largest(config)
         model: PreTrainedModel = AutoModel.from_config(
             config, trust_remote_code=spec.trust_remote_code
         )

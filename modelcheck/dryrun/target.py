@@ -25,12 +25,14 @@ class BuildSpec:
     """A model to build: a folder with a config.json, or a model type of transformers.
 
     ``overrides`` are configuration values that replace those of the file or the type.
+    ``any_class`` builds what vLLM refuses too: a type of transformers without an AutoModel.
     """
 
     path: str | None = None
     model_type: str | None = None
     trust_remote_code: bool = False
     full_depth: bool = False
+    any_class: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property

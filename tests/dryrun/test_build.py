@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 
 from modelcheck.dryrun import build as building
 from modelcheck.dryrun import shrink
+from modelcheck.dryrun.anyclass import classes_for
 from modelcheck.dryrun.build import build, build_meta
 from modelcheck.dryrun.target import BuildSpec
 from modelcheck.errors import BuildError, ModelcheckError, UnreadableFile, UsageError
@@ -248,3 +250,24 @@ def test_the_cause_behind_a_property_is_named(repo: Path) -> None:
 def test_attention_from_a_class_table_is_explained() -> None:
     with pytest.raises(BuildError, match="attention is chosen from a dict"):
         build(BuildSpec(model_type="falcon"))
+
+
+def test_a_type_without_automodel_is_built_only_when_asked():
+    spec = BuildSpec(model_type="siglip_text_model")
+    with pytest.raises(BuildError, match="no AutoModel for SiglipTextConfig"):
+        build(spec)
+    built = build(dataclasses.replace(spec, any_class=True))
+    assert type(built.config).__name__ == "SiglipTextConfig"
+    assert isinstance(built.model.config, type(built.config))
+
+
+def test_the_largest_model_of_a_configuration_is_built():
+    built = build(BuildSpec(model_type="csm_depth_decoder_model", any_class=True))
+    others = [kind for kind in classes_for(type(built.config)) if kind is not type(built.model)]
+    assert others
+    with torch.device("meta"):
+        assert all(_modules(other(built.config)) <= _modules(built.model) for other in others)
+
+
+def _modules(model):
+    return sum(1 for _ in model.modules())
