@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from modelcheck.errors import BuildError
@@ -46,14 +47,18 @@ def classes_for(kind: type[PretrainedConfig]) -> list[type[PreTrainedModel]]:
 
     package, _, stem = kind.__module__.rpartition(".")
     module = importlib.import_module(f"{package}.{stem.replace('configuration_', 'modeling_')}")
+    return [cls for cls in _models(module, PreTrainedModel) if cls.config_class is kind]
+
+
+def _models(module: ModuleType, base: type[PreTrainedModel]) -> list[type[PreTrainedModel]]:
+    """The models that a module defines; those without a forward are only bases."""
     return [
         value
         for value in vars(module).values()
         if isinstance(value, type)
-        and issubclass(value, PreTrainedModel)
+        and issubclass(value, base)
         and value.__module__ == module.__name__
-        and value.config_class is kind
-        and value.forward is not PreTrainedModel.forward
+        and value.forward is not base.forward
     ]
 
 
