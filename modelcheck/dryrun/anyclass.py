@@ -58,7 +58,7 @@ def _models(module: ModuleType, base: type[PreTrainedModel]) -> list[type[PreTra
         if isinstance(value, type)
         and issubclass(value, base)
         and value.__module__ == module.__name__
-        and value.forward is not base.forward
+        and getattr(value, "forward", None) is not base.forward
     ]
 
 
