@@ -22,9 +22,9 @@ format: .venv/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Writes the table of rules in README.md anew.
+# Writes the table of rules in README.md and docs/rules anew.
 docs: .venv/.dev
-	$(BIN)/python docs/rules_table.py
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf .venv .venv-vllm build *.egg-info

@@ -138,9 +138,7 @@ def predictions(
     found: dict[tuple[str, str], dict[str, list[FusionResult]]] = {}
     for path in sorted({r["file"] for r in records if r["file"]}):
         file = ProjectIndex().add(read_source(path))
-        # A model class without a prediction is said to be none that vLLM fuses: all noes.
-        found |= {(path, name): {} for name, info in file.classes.items() if info.is_module}
-        for prediction in predict_file(file, contract):
+        for prediction in predict_file(file, contract, roots=True):
             found[path, prediction.info.name] = {r.fuser: [r] for r in prediction.results}
     return found
 

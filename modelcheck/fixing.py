@@ -15,17 +15,16 @@ import difflib
 import io
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modelcheck.errors import UnreadableFile
 from modelcheck.findings import Finding, Safety
+from modelcheck.source.modular import generated_from as generated_from
 from modelcheck.source.text import SourceFile, parse_bytes, parse_text, read_bytes, write_atomic
 
 MAX_PASSES = 100
-_GENERATED = re.compile(r"automatically generated from\s+(\S*modular_\w+\.py)")
 
 Lint = Callable[[str], Sequence[Finding]]
 
@@ -113,8 +112,11 @@ def fix_text(path: str, text: str, lint: Lint, *, unsafe: bool = False) -> FixOu
     the text given is itself unparsable.
     """
     findings = list(lint(text))
-    if generated_from(path, text):
-        return FixOutcome(text, remaining=tuple(findings))
+    origin = generated_from(path, text)
+    if origin:
+        reason = f"this file is generated: --fix edits {os.path.basename(origin)}"
+        refused = [_unfixed(f, reason) for f in findings if is_applicable(f, unsafe=unsafe)]
+        return FixOutcome(text, refused=tuple(refused), remaining=tuple(findings))
     loop = _Loop(path, lint, unsafe)
     for _ in range(MAX_PASSES):
         step = loop.step(text, findings)
@@ -128,12 +130,6 @@ def fix_text(path: str, text: str, lint: Lint, *, unsafe: bool = False) -> FixOu
         failed=tuple(loop.named(findings)),
         remaining=tuple(findings),
     )
-
-
-def generated_from(path: str, text: str) -> str:
-    """The modular file that a ``modeling_*.py`` was generated from, "" for any other file."""
-    match = _GENERATED.search(text, 0, 2000)
-    return match[1] if match and os.path.basename(path).startswith("modeling_") else ""
 
 
 class _Loop:

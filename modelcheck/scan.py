@@ -19,10 +19,13 @@ from typing import Any
 
 from modelcheck import suppress
 from modelcheck.errors import UnreadableFile
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Severity, Span
 from modelcheck.fusers.contract import Contract, newest
 from modelcheck.rules.base import Context, Rule, all_rules, rule_named
-from modelcheck.source.classes import FileIndex, ProjectIndex
+from modelcheck.settings import PerFileIgnores, ignored_codes
+from modelcheck.source import modular
+from modelcheck.source.bodies import headline
+from modelcheck.source.classes import FileIndex, ProjectIndex, forget_libraries
 from modelcheck.source.discovery import discover, is_config, modeling_files
 from modelcheck.source.repo import CONFIG, Repo, read_config
 from modelcheck.source.text import SourceFile, parse_text, read_source
@@ -35,12 +38,15 @@ class Selection:
     """Which rules run: ``select`` (all without one) and ``extend``, less ``ignore``.
 
     Each entry is a code, a name, or the beginning of codes ("MC5"). Raises `UsageError` for
-    one that is no rule.
+    one that is no rule. ``per_file`` pairs globs, from the folder ``root``, with what is not
+    reported of the files that they name.
     """
 
     select: tuple[str, ...] = ()
     extend: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    per_file: PerFileIgnores = ()
+    root: str = ""
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -48,7 +54,13 @@ class Selection:
         everything = {rule.code for rule in all_rules()}
         chosen = _codes(self.select) if self.select else everything
         active = (chosen | _codes(self.extend)) - _codes(self.ignore)
+        _codes(entry for _, entries in self.per_file for entry in entries)  # a wrong one is said
         return tuple(rule for rule in all_rules() if rule.code in active)
+
+    def reported(self, findings: Sequence[Finding], path: str) -> list[Finding]:
+        """The findings of a file that its per-file ignores leave."""
+        codes = _codes(ignored_codes(path, self.per_file, self.root)) if self.per_file else ()
+        return [finding for finding in findings if finding.code not in codes]
 
 
 def _codes(entries: Iterable[str]) -> set[str]:
@@ -88,6 +100,8 @@ class Folder:
     config_path: str | None = None
     config_text: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
+    package: Path | None = None  # the transformers to look names up in, the installed one without
+    findings: dict[str, list[Finding]] = field(default_factory=dict)  # of files checked already
 
     def context(self, path: str, contract: Contract, text: str | None = None) -> Context:
         """What the rules see of ``path``, with ``text`` in place of what the file holds.
@@ -96,7 +110,7 @@ class Folder:
         """
         if is_config(path):
             return self._config_context(path, contract, text)
-        project = ProjectIndex()
+        project = ProjectIndex(self.package)
         source = self.sources[path] if text is None else parse_text(path, text)
         file = project.add(source)
         others = [s for name, s in self.sources.items() if name != path and self.config_path]
@@ -105,7 +119,7 @@ class Folder:
         return Context(file, repo, contract)
 
     def _config_context(self, path: str, contract: Contract, text: str | None) -> Context:
-        project = ProjectIndex()
+        project = ProjectIndex(self.package)
         files = [project.add(source) for source in self.sources.values()]
         config, config_text = self.config, self.config_text
         if text is not None:
@@ -117,17 +131,23 @@ class Folder:
 
 
 class Scanner:
-    """Runs a selection of rules for one vLLM release."""
+    """Runs a selection of rules for one vLLM release.
+
+    ``transformers`` is the release that the model will run under; ``package`` the folder of the
+    transformers in which inherited classes are looked up, the installed one without it.
+    """
 
     def __init__(
         self,
         contract: Contract | None = None,
         selection: Selection | None = None,
         transformers: str | None = None,
+        package: Path | None = None,
     ) -> None:
         self.contract = contract or newest()
         self.selection = selection or Selection()
         self.transformers = transformers
+        self.package = package
         self._folders: dict[str, Folder] = {}
 
     def scan(self, paths: Sequence[str]) -> ScanResult:
@@ -169,10 +189,14 @@ class Scanner:
 
     def check(self, path: str, text: str | None = None) -> list[Finding]:
         """The findings of one file, or of ``text`` in its place. Raises `UnreadableFile`."""
-        context = self._folder_of(path).context(path, self.contract, text)
+        folder = self._folder_of(path)
+        context = folder.context(path, self.contract, text)
         if self.transformers is not None:
             context = dataclasses.replace(context, transformers=self.transformers)
-        return self.check_context(context)
+        findings = self.check_context(context)
+        if text is None:
+            folder.findings[path] = findings
+        return findings
 
     def check_context(self, context: Context) -> list[Finding]:
         """The findings of one context, suppressions and generated files taken into account."""
@@ -183,16 +207,51 @@ class Scanner:
             except Exception as error:
                 error.add_note(f"in rule {rule.code} on {context.file.path}")
                 raise
-        findings, unused = suppress.apply(findings, context.file.source)
+        path, source = context.file.path, context.file.source
+        if modular.is_modular(path):
+            findings = self._as_generated(context, findings)
+        findings, unused = suppress.apply(findings, source)
         findings += self._unused(context, unused)
-        origin = _generated_from(context.file.source)
+        origin = modular.generated_from(path, source.text)
         if origin:
             findings = [_pointed_to(f, origin) for f in findings]
         return sorted(findings, key=lambda f: f.sort_key)
 
+    def _as_generated(self, context: Context, findings: list[Finding]) -> list[Finding]:
+        """The findings of a modular file as what is generated from it bears them out.
+
+        The generated file runs, and inheritance means less there than in Python (a parent's body
+        takes the place of super()): of a class that inherits from another model, it has the word.
+        """
+        path = modular.generated_of(context.file.path)
+        if not path:
+            return findings
+        folder = self._folder_of(context.file.path)
+        try:
+            borne_out = folder.findings[path] if path in folder.findings else self.check(path)
+        except UnreadableFile:
+            return findings  # said when that file is checked
+        generated = folder.context(path, self.contract).file.classes
+        said = {(f.class_name, f.code) for f in findings}
+        known = {(f.class_name, f.code) for f in borne_out}
+        kept = [
+            f
+            for f in findings
+            if f.class_name not in generated
+            or not _inherits(context, f.class_name)
+            or (f.class_name, f.code) in known
+        ]
+        for f in borne_out:
+            info = context.file.classes.get(f.class_name)
+            if info is not None and (f.class_name, f.code) not in said:
+                span = Span.of(headline(info.node), context.file.source.lines)
+                kept.append(dataclasses.replace(f, path=context.file.path, span=span))
+        return kept
+
     def forget(self, path: str) -> None:
         """The file has changed on disk."""
         self._folders.pop(os.path.dirname(path), None)
+        forget_libraries()
 
     def _unused(self, context: Context, unused: Iterable[suppress.Suppression]) -> list[Finding]:
         active = {rule.code for rule in self.selection.rules}
@@ -220,6 +279,7 @@ class Scanner:
         if folder is None:
             self._folders.clear()  # targets come folder by folder: one in memory is enough
             folder = self._folders[name] = _read_folder(name)
+            folder.package = self.package
         if is_config(path):
             if path != folder.config_path:
                 text, config = read_config(Path(path))
@@ -260,18 +320,13 @@ def _parse_config(path: str, text: str) -> dict[str, Any]:
     return value
 
 
-def _generated_from(source: SourceFile) -> str:
-    """The modular file behind a generated one; the fix loop is imported only to ask it."""
-    if "automatically generated" not in source.text[:2000]:
-        return ""
-    from modelcheck.fixing import generated_from
-
-    return generated_from(source.path, source.text)
-
-
-def _pointed_to(finding: Finding, modular: str) -> Finding:
+def _pointed_to(finding: Finding, origin: str) -> Finding:
     """A finding in a generated file: nothing is fixed here."""
-    where = modular.rpartition("/")[2]
-    return dataclasses.replace(
-        finding, fix=None, advice=f"{finding.advice} Do it in {where}: this file is generated."
-    )
+    where = modular.where_to_change(finding.path, origin, finding.class_name)
+    return dataclasses.replace(finding, fix=None, advice=f"{finding.advice} {where}")
+
+
+def _inherits(context: Context, name: str) -> bool:
+    """Has a class of the file a parent that another file writes?"""
+    info = context.file.classes.get(name)
+    return info is not None and any(each.file is not context.file for each in info.mro)

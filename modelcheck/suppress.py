@@ -1,7 +1,8 @@
 """Comments that silence findings.
 
 ``# modelcheck: ignore[MC501]`` on the line of a finding, or on the header of the class or
-function around it; ``# modelcheck: ignore-file[MC501]`` anywhere for the whole file.
+function around it; ``# modelcheck: ignore-file[MC501]`` anywhere for the whole file. Words may
+follow the brackets. A comment that is only ``# modelcheck: ignore`` silences every rule.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from dataclasses import dataclass
 from modelcheck.findings import Finding, Span
 from modelcheck.source.text import SourceFile
 
-MARK = "modelcheck:"
-_COMMENT = re.compile(r"#\s*modelcheck:\s*(ignore(?:-file)?)\s*\[([\w\s,-]*)\]")
+MARK = re.compile(r"modelcheck:", re.IGNORECASE)
+EVERY_RULE = "every rule"  # in place of a code
+# Without brackets nothing may follow: "ignore MC501" must not silence everything.
+_COMMENT = re.compile(
+    r"#\s*modelcheck:\s*(ignore(?:-file)?)\s*(?:\[([\w\s,-]*)\]|(?=\s*(?:$|#)))", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Suppression:
 
     def covers(self, finding: Finding, headers: dict[int, tuple[int, int]]) -> bool:
         """Does it silence this finding?"""
-        if self.code != finding.code:
+        if self.code not in (finding.code, EVERY_RULE):
             return False
         if self.whole_file:
             return True
@@ -46,7 +51,7 @@ class Suppression:
 
 def suppressions(source: SourceFile) -> tuple[Suppression, ...]:
     """All suppressions of a file; the file is tokenised only if it mentions modelcheck."""
-    if MARK not in source.text:
+    if not MARK.search(source.text):
         return ()
     headers = header_lines(source.tree)
     found: list[Suppression] = []
@@ -54,15 +59,22 @@ def suppressions(source: SourceFile) -> tuple[Suppression, ...]:
         for match in _COMMENT.finditer(token.string):
             line, column = token.start
             span = Span(line, column + 1, line, token.end[1] + 1)
-            for code in filter(None, re.split(r"[\s,]+", match[2])):
-                if match[1] == "ignore-file":
-                    found.append(Suppression(code.upper(), span, 1, 1, whole_file=True))
+            for code in _codes(match[2]):
+                if match[1].lower() == "ignore-file":
+                    found.append(Suppression(code, span, 1, 1, whole_file=True))
                 elif line in headers:
                     first, last = headers[line]
-                    found.append(Suppression(code.upper(), span, first, last, header=True))
+                    found.append(Suppression(code, span, first, last, header=True))
                 else:
-                    found.append(Suppression(code.upper(), span, line, line))
+                    found.append(Suppression(code, span, line, line))
     return tuple(found)
+
+
+def _codes(brackets: str | None) -> list[str]:
+    """The codes in brackets; `EVERY_RULE` without brackets."""
+    if brackets is None:
+        return [EVERY_RULE]
+    return [code.upper() for code in re.split(r"[\s,]+", brackets) if code]
 
 
 def apply(

@@ -2,13 +2,17 @@
 
 import json
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from modelcheck.cli.explain import explain
+from modelcheck.cli.rules import rules as rules_command
 from modelcheck.findings import Severity
 from modelcheck.fusers.contract import contract_for
+from modelcheck.report.catalogue import FAMILIES, facts
 from modelcheck.rules.base import HEADINGS, Rule, all_rules
 from modelcheck.scan import Scanner
 
@@ -55,6 +59,34 @@ def test_explain_prints_it(rule: Rule):
         result = CliRunner().invoke(explain, [name])
         assert result.exit_code == 0
         assert rule.sections["Why it matters"] in result.output
+
+
+@rules
+def test_what_the_tables_say_of_it_is_so(rule: Rule, tmp_path):
+    known = facts(rule)
+    assert known.severities
+    found = findings_of(rule.sections["Example"], tmp_path)
+    for finding in [f for f in found if f.code == rule.code]:
+        assert finding.severity in known.severities
+        assert finding.fix is None or finding.fix.safety in known.fixes
+
+
+def test_the_list_of_rules():
+    result = CliRunner().invoke(rules_command, ["--json"])
+    data = json.loads(result.output)["rules"]
+    assert [row["code"] for row in data] == [rule.code for rule in all_rules()]
+    assert {row["family"] for row in data} <= set(FAMILIES.values())
+    kwargs = next(row for row in data if row["code"] == "MC201")
+    assert (kwargs["severities"], kwargs["fixes"]) == (["error", "info"], ["safe"])
+    table = CliRunner().invoke(rules_command).output
+    for row in data:
+        assert f"  {row['code']}  {row['name']} " in f"{table} "
+
+
+def test_the_generated_docs_are_fresh():
+    path = Path(__file__).resolve().parent.parent / "docs" / "generate.py"
+    generate = runpy.run_path(str(path))
+    assert generate["stale"]() == [], "run `make docs`"
 
 
 def test_json_examples_are_json():

@@ -19,8 +19,17 @@ COMMANDS = {  # name: (module, what `modelcheck --help` says)
     "load": ("modelcheck.cli.load", "Show what really fuses, in an installed vLLM."),
     "contract": ("modelcheck.cli.contract", "Show what each vLLM release accepts."),
     "survey": ("modelcheck.cli.survey", "Show what fuses in all model types of transformers."),
+    "rules": ("modelcheck.cli.rules", "List the rules, also as JSON."),
     "explain": ("modelcheck.cli.explain", "Explain a rule: what, why, example, fix."),
 }
+
+EPILOG = """\
+Exit status: 0 nothing to report, 1 findings, 2 usage or unreadable file, 3 our fault.
+
+\b
+Completion in the shell (there are zsh_source and fish_source as well):
+  eval "$(_MODELCHECK_COMPLETE=bash_source modelcheck)"
+"""
 
 
 class LazyGroup(click.Group):
@@ -48,7 +57,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 nothing to report, 1 findings, 2 usage or unreadable file, 3 our fault.",
+    epilog=EPILOG,
 )
 @click.version_option(__version__, prog_name="modelcheck")
 @click.option(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 
+from modelcheck.errors import UsageError
 from modelcheck.fusers.contract import Contract, contract_for, is_newer, newest
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,6 +25,18 @@ def vllm_option(function: F) -> F:
     return decorate(function)
 
 
+def vllm_releases_option(function: F) -> F:
+    """``--vllm VERSIONS``: the releases to judge by, comma-separated or repeated."""
+    decorate: Callable[[F], F] = click.option(
+        "--vllm",
+        multiple=True,
+        metavar="VERSIONS",
+        help="Judge by this vLLM release, or by each of several: 0.28,0.30,0.33. "
+        f"[default: {newest().version}]",
+    )
+    return decorate(function)
+
+
 def chosen_contract(version: str | None) -> Contract:
     """The contract for ``--vllm``, with a note when the release is newer than we know.
 
@@ -35,6 +48,27 @@ def chosen_contract(version: str | None) -> Contract:
     return contract
 
 
+def chosen_contracts(versions: Iterable[str | None]) -> tuple[Contract, ...]:
+    """The contracts for several releases, oldest first, each once; the newest without any."""
+    from packaging.version import Version
+
+    wanted = list(versions) or [None]
+    contracts = {c.version: c for c in map(chosen_contract, wanted)}
+    return tuple(sorted(contracts.values(), key=lambda c: Version(c.version)))
+
+
+def chosen_transformers(version: str | None) -> str | None:
+    """``--transformers`` as it was given. Raises `UsageError` for what is no version."""
+    from packaging.version import InvalidVersion, Version
+
+    if version is None:
+        return None
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        raise UsageError(f"--transformers: {version!r} is not a version, try 5.19") from None
+
+
 def note(message: str) -> None:
     """One line on stderr that is not a result."""
     print(f"modelcheck: {message}", file=sys.stderr)
@@ -43,3 +77,20 @@ def note(message: str) -> None:
 def split_codes(values: tuple[str, ...]) -> tuple[str, ...]:
     """``--select MC1,MC301 --select MC5`` as one tuple."""
     return tuple(filter(None, (part for value in values for part in re.split(r"[,\s]+", value))))
+
+
+def split_ignores(values: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """``--per-file-ignores "old_*.py:MC5,MC301"`` as pairs of a glob and its codes.
+
+    One value may hold several pairs. Raises `UsageError` for a part without a glob.
+    """
+    pairs: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        glob = ""
+        for part in filter(None, re.split(r"[,\s]+", value)):
+            before, colon, code = part.rpartition(":")
+            glob = before if colon else glob
+            if not glob or not code:
+                raise UsageError(f"--per-file-ignores: {value!r} is not GLOB:CODES")
+            pairs[glob] = (*pairs.get(glob, ()), code)
+    return tuple(pairs.items())

@@ -13,8 +13,9 @@ from modelcheck.fusers.facts import ForwardSource
 from modelcheck.fusers.match import Env, Undecided
 from modelcheck.fusers.select import takes_rms_norm
 from modelcheck.graph.ast_trace import find_forward, trace_instance
-from modelcheck.graph.attributes import TEXT_CONFIGS, external_attribute, module_arguments
+from modelcheck.graph.attributes import external_attribute, module_arguments
 from modelcheck.graph.builtin import KERNELS
+from modelcheck.graph.configs import IMPLEMENTATION
 from modelcheck.graph.core import Graph
 from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.symbolic import Sym, decide
@@ -133,11 +134,11 @@ class AstFacts:
         if isinstance(value, Config) and value.name == NAMESPACE:
             return SimpleNamespace(**value.values)
         if isinstance(value, Config):
-            # vLLM switches the text configuration only.
-            text = not value.role or value.role in TEXT_CONFIGS
-            return SimpleNamespace(_attn_implementation="vllm" if text else "sdpa")
+            return SimpleNamespace(_attn_implementation=value.values.get(IMPLEMENTATION))
         if isinstance(value, Unknown):
             raise Undecided(value.reason, value.line)
+        if name == "config" and isinstance(value, Sym):
+            raise Undecided(f"which configuration {value} is cannot be told")
         return value
 
     def has_parameter(self, name: str) -> bool:

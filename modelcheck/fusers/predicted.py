@@ -12,13 +12,12 @@ from modelcheck.fusers.ast_facts import AstFacts
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Env
 from modelcheck.fusers.results import Fires, FusionResult
+from modelcheck.fusers.roots import Roots, Variant
 from modelcheck.fusers.select import outcomes
-from modelcheck.graph.attributes import text_config
 from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.symbolic import Sym, all_answers
 from modelcheck.graph.values import Config, Module
 from modelcheck.source.classes import ClassInfo, FileIndex
-from modelcheck.source.config_defaults import config_class, read_config_class
 
 MAX_ANSWERS = 24  # combinations of undecidable conditions tried for one class
 RAISES = " raises"
@@ -39,59 +38,106 @@ class ClassPrediction:
 
 
 def predict_file(
-    file: FileIndex, contract: Contract, given: Mapping[str, Any] | None = None, tp: int = 1
+    file: FileIndex,
+    contract: Contract,
+    given: Mapping[str, Any] | None = None,
+    tp: int = 1,
+    roots: bool = False,
 ) -> list[ClassPrediction]:
     """Predictions for every module class that a file defines.
 
     ``given`` are the values of config.json. A class is looked at as its parents construct it,
-    from the models down; one that nothing constructs is looked at with unknown arguments.
+    from the models down; one that nothing constructs is looked at with unknown arguments. A
+    model that no other of the file holds is left out unless ``roots`` asks for it: vLLM fuses
+    it only as a part of another file's model.
     """
-    constructed = _constructions(file, contract, given, tp)
+    start = Roots(file, contract, given, tp)
+    constructed = _constructions(start)
     predictions = []
     for info in file.classes.values():
-        if not info.is_module:
+        if not _is_module(info):
             continue
-        variants = constructed.get(info.name, [])
-        if info.kind == "pretrained" and len(variants) == 1:
-            continue  # a model that no other model holds: vLLM never fuses the root itself
-        variants = variants or [_root(info, contract, given, tp)]
-        results = [_predict(variant, env) for variant, env in variants[:MAX_VARIANTS]]
+        variants = constructed.get(info.name) or [start.root(info)]
+        if info.kind == "pretrained" and not roots and all(v.is_root for v in variants):
+            continue
+        results = [_predict(v.module, v.env) for v in variants[:MAX_VARIANTS]]
+        # An instance that cannot be made is none to judge by.
+        results = [r for r in results if not all(_raised(x) for x in r)] or results
         predictions.append(ClassPrediction(info, _join_variants(results)))
     return predictions
 
 
-Variant = tuple[Module, Env]
+def _is_module(info: ClassInfo) -> bool:
+    return info.is_module or any(base.startswith("torch.nn.") for base in info.external_bases)
 
 
-def _root(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None, tp: int) -> Variant:
-    """A class with its own configuration and no known caller."""
-    config = _config(info, contract, given)
-    return Module((), _unknown_arguments(info, config), info=info), _env(
-        config, info.file, contract, tp
-    )
+def _constructions(start: Roots) -> dict[str, list[Variant]]:
+    """How the file's classes are constructed, from the model classes down.
+
+    First from the models that vLLM builds; classes that those do not lead to, from the others.
+    """
+    follow = _Follow(start.contract)
+    built = start.built()
+    if not built:
+        variants = [start.root(info) for info in start.pretrained]
+        parts = {name for variant in variants for name in follow.parts(variant)}
+        built = [info for info in start.pretrained if info.name not in parts]
+    found = follow.everything([start.root(info) for info in built], frozenset())
+    others = [start.root(info) for info in start.pretrained if info.name not in found]
+    return follow.everything(others, frozenset(found)) | found
 
 
-def _constructions(
-    file: FileIndex, contract: Contract, given: Mapping[str, Any] | None, tp: int
-) -> dict[str, list[Variant]]:
-    """How the file's classes are constructed, from the model classes down."""
-    found: dict[str, list[Variant]] = {}
-    seen: set[str] = set()
-    pending = [
-        _root(info, contract, given, tp)
-        for info in file.classes.values()
-        if info.kind == "pretrained"
-    ]
-    while pending:
-        module, env = pending.pop()
-        assert module.info is not None
-        key = f"{module.info.name}{_show(module)}{env.head_size}{env.use_mla}"
-        if key in seen or len(seen) > MAX_CONSTRUCTIONS:
-            continue
-        seen.add(key)
-        found.setdefault(module.info.name, []).append((module, env))
-        pending += [(member, env) for member in _members(module, contract)]
-    return found
+class _Follow:
+    """Constructors that were followed, each construction once."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+        self._members: dict[str, list[Module]] = {}
+
+    def everything(self, roots: list[Variant], known: frozenset[str]) -> dict[str, list[Variant]]:
+        """All constructions that roots lead to, of classes that are not known, by class name."""
+        found: dict[str, list[Variant]] = {}
+        seen: set[str] = set()
+        pending = list(roots)
+        while pending:
+            variant = pending.pop()
+            module = variant.module
+            assert module.info is not None
+            key = f"{_key(module)}{variant.env.head_size}{variant.env.use_mla}"
+            if module.info.name in known or key in seen or len(seen) > MAX_CONSTRUCTIONS:
+                continue
+            seen.add(key)
+            found.setdefault(module.info.name, []).append(variant)
+            pending += [Variant(member, variant.env) for member in self.members(module)]
+        return found
+
+    def parts(self, root: Variant) -> set[str]:
+        """The models that a model makes for another configuration than its own."""
+        own = _configurations(root.module)
+        return {
+            member.class_name
+            for member in self.members(root.module)
+            if member.info is not None and member.info.kind == "pretrained"
+            if (theirs := _configurations(member)) and not theirs & own
+        }
+
+    def members(self, module: Module) -> list[Module]:
+        """The modules that a constructor makes, remembered."""
+        key = _key(module)
+        if key not in self._members:
+            self._members[key] = _members(module, self.contract)
+        return self._members[key]
+
+
+def _configurations(module: Module) -> set[int]:
+    arguments = (*module.args, *module.kwargs.values())
+    return {id(a.values) for a in arguments if isinstance(a, Config)}
+
+
+def _key(module: Module) -> str:
+    """The same for constructions that cannot differ."""
+    configurations = sorted(_configurations(module))
+    return f"{module.class_name}{_show(module)}{configurations}"
 
 
 def _members(module: Module, contract: Contract) -> list[Module]:
@@ -107,7 +153,7 @@ def _members(module: Module, contract: Contract) -> list[Module]:
     members: dict[str, Module] = {}
     for constructed in results:
         for member in constructed:
-            members.setdefault(f"{member.class_name}{_show(member)}", member)
+            members.setdefault(_key(member), member)
     return list(members.values())
 
 
@@ -123,61 +169,6 @@ def _show_value(value: Any) -> str:
     if isinstance(value, Sym | int | float | str | type(None)):
         return str(value)
     return type(value).__name__
-
-
-def _unknown_arguments(info: ClassInfo, config: Config) -> dict[str, Any]:
-    """Arguments for a constructor nobody is seen to call."""
-    found = info.find_method("__init__")
-    if found is None:
-        return {}
-    arguments = found[1].args
-    positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][1:]
-    required = positional[: len(positional) - len(arguments.defaults)]
-    values: dict[str, Any] = {
-        name: config if "config" in name else Sym.name(name) for name in required
-    }
-    if "config" in positional:
-        values.setdefault("config", config)
-    return values
-
-
-def _config(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None) -> Config:
-    source = config_class(info) or _only_config(info.file)
-    if source is not None:
-        results, _ = all_answers(lambda: read_config_class(source, contract, given), 1)
-        return results[0]
-    return Config("config", dict(given or {}), complete=False)
-
-
-def _only_config(file: FileIndex) -> ClassInfo | None:
-    """The configuration of a file's models, when they share one."""
-    classes = {
-        id(found): found
-        for info in file.classes.values()
-        if info.kind == "pretrained" and (found := config_class(info)) is not None
-    }
-    return next(iter(classes.values())) if len(classes) == 1 else None
-
-
-def _env(config: Config, file: FileIndex, contract: Contract, tp: int) -> Env:
-    """The deployment of the model with this configuration."""
-    text = text_config(config)
-
-    def read(name: str) -> Any:
-        return text.values.get(text.attribute_map.get(name, name))
-
-    head = read("head_dim")
-    if not isinstance(head, int) or head <= 0:
-        width, heads = read("hidden_size"), read("num_attention_heads")
-        plain = isinstance(width, int) and isinstance(heads, int) and heads > 0
-        head = width // heads if plain else Sym.name("the model's head size")
-    latent = read("kv_lora_rank")
-    # Without a configuration to read, a file that never names the rank has no latent attention.
-    use_mla = "MLA" in contract.fusers and (
-        latent is not None if text.complete else "kv_lora_rank" in file.source.text
-    )
-    known = read if text.complete else None
-    return Env(contract=contract, tp=tp, head_size=head, use_mla=use_mla, config=known)
 
 
 def _predict(module: Module, env: Env) -> list[FusionResult]:
@@ -198,7 +189,11 @@ def _predict(module: Module, env: Env) -> list[FusionResult]:
 
 
 def _raises(results: Mapping[str, FusionResult]) -> bool:
-    return any(RAISES in r.reason for r in results.values())
+    return any(map(_raised, results.values()))
+
+
+def _raised(result: FusionResult) -> bool:
+    return RAISES in result.reason
 
 
 def replace_instance(module: Module) -> Module:
@@ -242,9 +237,7 @@ def _join_variants(results: Iterable[list[FusionResult]]) -> tuple[FusionResult,
             if known is None or (known.wrong and not result.wrong):
                 joined[result.fuser] = result
             elif (known.fires, known.becomes) != (result.fires, result.becomes):
-                joined[result.fuser] = replace(
-                    known,
-                    fires=Fires.UNKNOWN,
-                    reason="instances of this class differ",
-                )
+                unknown = next((r for r in (known, result) if r.fires is Fires.UNKNOWN), None)
+                reason = unknown.reason if unknown else "instances of this class differ"
+                joined[result.fuser] = replace(known, fires=Fires.UNKNOWN, reason=reason)
     return tuple(joined.values())

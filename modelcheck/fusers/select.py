@@ -100,7 +100,10 @@ def _match(fuser: Fuser, graph: Graph, facts: Facts, env: Env) -> Match:
     try:
         match = fuser.match(graph, facts, env)
     except NoMatch as error:
-        if error.certain or (fuser.name != rms_norm.NAME and _all_linears_seen(graph, facts)):
+        is_norm = fuser.name == rms_norm.NAME
+        if error.certain or (not is_norm and _all_linears_seen(graph, facts)):
+            raise
+        if is_norm and graph.structure_known and not _has_norm_operations(graph):
             raise
         raise undecided from None
     nodes = graph.nodes
@@ -114,6 +117,12 @@ def _all_linears_seen(graph: Graph, facts: Facts) -> bool:
     linears = {name for name in facts.child_names if facts.child(name).is_linear}
     called = {n.target for n in graph.nodes[: graph.doubt_at] if n.op == "call_module"}
     return len(linears) < 2 or len(linears - called) <= 1
+
+
+def _has_norm_operations(graph: Graph) -> bool:
+    """Whatever the plain values are: is there a root, or a norm of torch's?"""
+    targets = {node.target.rpartition(".")[2] for node in graph}
+    return bool(targets & {"rsqrt", "sqrt", "pow", "rms_norm", "unknown"})
 
 
 def takes_rms_norm(facts: Facts, env: Env) -> bool:

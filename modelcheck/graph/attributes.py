@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
+from modelcheck.graph.configs import FROM_CONFIG, config_value
 from modelcheck.graph.core import Node
-from modelcheck.graph.expressions import Expressions, Frame, line_of
+from modelcheck.graph.expressions import Expressions, Frame, Raised, line_of
 from modelcheck.graph.symbolic import Sym
 from modelcheck.graph.values import (
     NONE,
@@ -25,6 +27,7 @@ from modelcheck.graph.values import (
     Unknown,
     tensor,
 )
+from modelcheck.source.classes import ClassInfo, FunctionNode
 
 
 class Attributes(Expressions):
@@ -44,7 +47,7 @@ class Attributes(Expressions):
             case Submodule():
                 return self.submodule_attribute(value, name, node)
             case Config():
-                return config_value(value, name)
+                return self.config_attribute(value, name, node)
             case SuperValue():
                 return self.super_attribute(value, name)
             case ClassValue():
@@ -54,6 +57,8 @@ class Attributes(Expressions):
                 found = value.info.find_attribute(name)
                 if found is not None:
                     return self.expression(found[1], Frame(found[0].file, {}, None, 0))
+                if name in FROM_CONFIG and value.info.kind == "pretrained":
+                    return BoundExternal(value, name)
                 return External(f"{value.info.name}.{name}")
             case Tensor():
                 if name in ("shape", "dtype", "device"):
@@ -61,6 +66,8 @@ class Attributes(Expressions):
                 return BoundExternal(value, name)
             case Unknown():
                 return Unknown(value.reason, value.line)
+            case None if self.recorder is None:
+                raise Raised(f"None.{name}")
             case Sym():
                 return Unknown(f"{value}.{name} is not known", line_of(node))
         return BoundExternal(value, name)
@@ -83,18 +90,7 @@ class Attributes(Expressions):
             return ClassValue(owner.info)
         method = owner.info.find_method(name)
         if method is not None:
-            info, function = method
-            decorators = [_decorator(d) for d in function.decorator_list]
-            if "property" in decorators or "cached_property" in decorators:
-                return self.call(
-                    Function(function, info.file, owner, defined_in=info),
-                    [],
-                    {},
-                    node,
-                    Frame(info.file, {}, info, 0),
-                )
-            static = "staticmethod" in decorators
-            return Function(function, info.file, None if static else owner, defined_in=info)
+            return self.method_of(owner, method, node)
         found = owner.info.find_attribute(name)
         if found is not None:
             value = self.expression(found[1], Frame(found[0].file, {}, None, 0))
@@ -142,6 +138,24 @@ class Attributes(Expressions):
             return BoundExternal(owner, name)
         return known
 
+    def config_attribute(self, config: Config, name: str, node: ast.AST) -> Any:
+        """``config.name``: the known value, a method or property, else a number known by name."""
+        mapped = config.attribute_map.get(name, name)
+        if mapped not in config.values and config.info is not None:
+            method = config.info.find_method(name)
+            if method is not None:
+                return self.method_of(config, method, node)
+        return config_value(config, name)
+
+    def method_of(self, owner: Any, method: tuple[ClassInfo, FunctionNode], node: ast.AST) -> Any:
+        """A method bound to its owner; of a property its value."""
+        info, function = method
+        decorators = [_decorator(d) for d in function.decorator_list]
+        bound = Function(function, info.file, owner, defined_in=info)
+        if "property" in decorators or "cached_property" in decorators:
+            return self.call(bound, [], {}, node, Frame(info.file, {}, info, 0))
+        return replace(bound, owner=None) if "staticmethod" in decorators else bound
+
     def super_attribute(self, value: SuperValue, name: str) -> Any:
         """``super().name``: the next class in the resolution order."""
         order = value.instance.info.mro
@@ -150,39 +164,6 @@ class Attributes(Expressions):
             if name in info.methods:
                 return Function(info.methods[name], info.file, value.instance, defined_in=info)
         return BoundExternal(value, name)
-
-
-def config_value(config: Config, name: str) -> Any:
-    """``config.name``: the known value, else a number known by name."""
-    if name == "_attn_implementation":
-        return "vllm"
-    name = config.attribute_map.get(name, name)
-    if name in config.values:
-        value = config.values[name]
-        return value.named(f"{config.name}.{name}", name) if isinstance(value, Config) else value
-    if name in ("get_text_config", "to_dict", "get"):
-        return BoundExternal(config, name)
-    return Sym.name(f"{config.name}.{name}")
-
-
-# Where transformers looks for the text part of a configuration.
-TEXT_CONFIGS = ("text_config", "decoder", "generator", "text_encoder")
-
-
-def text_config(config: Config) -> Config:
-    """The text part of a configuration, as ``get_text_config`` finds it."""
-    for name in TEXT_CONFIGS:
-        if isinstance(config.values.get(name), Config):
-            found: Config = config_value(config, name)
-            return found
-    return config
-
-
-def config_method(config: Config, name: str, args: list[Any]) -> Any:
-    """Methods of a configuration."""
-    if name == "get_text_config":
-        return text_config(config)
-    return Unknown(f"{config.name}.{name}()")
 
 
 def external_attribute(module: Module, name: str) -> Any:

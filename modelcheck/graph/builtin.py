@@ -145,7 +145,7 @@ def builtin(
             return list(zip(*[interpreter.iterate(a, node) for a in args], strict=False))
         case "tuple" | "list" | "set":
             values = interpreter.iterate(args[0], node) if args else []
-            return tuple(values) if name == "tuple" else values
+            return {"tuple": tuple, "set": as_set}.get(name, list)(values)
         case "dict":
             return (
                 dict(kwargs)
@@ -175,6 +175,12 @@ def builtin(
     return interpreter.opaque(f"{name}(...) is not followed", [*args, *kwargs.values()], node)
 
 
+def as_set(values: list[Any]) -> Any:
+    """A set of plain values; of others the list, whose members at least are known."""
+    plain = all(isinstance(v, str | int | float | type(None)) for v in values)
+    return set(values) if plain else values
+
+
 def _getattr(interpreter: Any, args: list[Any], node: ast.AST, frame: Frame) -> Any:
     owner, name = args[0], args[1]
     has = _has(interpreter, owner, name)
@@ -197,6 +203,8 @@ def _has(interpreter: Any, owner: Any, name: str) -> bool | None:
         mapped = owner.attribute_map.get(name, name)
         if mapped in owner.values or name == "_attn_implementation":
             return True
+        if owner.info is not None and owner.info.find_method(name) is not None:
+            return True
         return False if owner.complete else None
     return True if isinstance(owner, Node | AttributeOf) else None
 
@@ -212,8 +220,15 @@ def _isinstance(value: Any, kind: Any, node: ast.AST) -> bool:
     if isinstance(value, Node | AttributeOf):
         return False  # a proxy is an instance of none of the types that forwards ask for
     is_plain = isinstance(value, tuple(TYPES.values())) or value is None
-    if is_plain and len(names) == len(kinds):
+    if is_plain and all(isinstance(k, External | ClassValue) for k in kinds):
         return any(n in TYPES and isinstance(value, TYPES[n]) for n in names)
+    if isinstance(value, Config) and value.info is not None:
+        classes = [k.info.node for k in kinds if isinstance(k, ClassValue)]
+        if len(names) + len(classes) == len(kinds):
+            ours = {*(c.name for c in value.info.mro), *value.info.external_bases}
+            return any(c.node in classes for c in value.info.mro) or any(
+                base.rpartition(".")[2] in names for base in ours
+            )
     if isinstance(value, Submodule | Module):
         module = value.module if isinstance(value, Submodule) else value
         if len(names) == len(kinds):
@@ -223,7 +238,7 @@ def _isinstance(value: Any, kind: Any, node: ast.AST) -> bool:
 
 def _len(interpreter: Any, value: Any, node: ast.AST) -> Any:
     line = line_of(node)
-    if isinstance(value, tuple | list | dict | str):
+    if isinstance(value, tuple | list | dict | str | set):
         return len(value)
     if isinstance(value, Submodule) and value.module.items is not None:
         return Sym.name(f"len({value.path})")

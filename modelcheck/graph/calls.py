@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from modelcheck.graph import metas
-from modelcheck.graph.attributes import config_method, external_attribute
+from modelcheck.graph.attributes import external_attribute
 from modelcheck.graph.builtin import builtin, construct_external
+from modelcheck.graph.configs import FROM_CONFIG, OPTIONS, config_method, switch
 from modelcheck.graph.core import Node
 from modelcheck.graph.expressions import Expressions, Frame, is_traced, line_of, short
+from modelcheck.graph.helpers import helper
 from modelcheck.graph.items import INTERFACE
 from modelcheck.graph.methods import NUMBERS, constant_tensor, dict_method, list_method, number
 from modelcheck.graph.values import (
@@ -33,6 +36,7 @@ from modelcheck.graph.values import (
     sequence,
 )
 from modelcheck.source.classes import ClassInfo
+from modelcheck.source.models import model_for
 
 DICT_METHODS = ("get", "items", "keys", "values", "pop", "copy", "update", "setdefault")
 # What the forward of a torch module comes down to, for subclasses that call it.
@@ -46,6 +50,36 @@ PARENT_FORWARDS = {
     "torch.nn.Conv3d": "torch.conv3d",
     "torch.nn.BatchNorm2d": "torch.nn.functional.batch_norm",
 }
+# Methods of ``nn.Module`` itself that a forward may call.
+MODULE_METHODS = frozenset(
+    {
+        "children",
+        "get_buffer",
+        "get_parameter",
+        "get_submodule",
+        "modules",
+        "named_children",
+        "named_modules",
+        "named_buffers",
+        "named_parameters",
+        "buffers",
+        "parameters",
+        "state_dict",
+        "extra_repr",
+        "to",
+        "train",
+        "eval",
+        "type",
+        "apply",
+        "float",
+        "half",
+        "bfloat16",
+        "zero_grad",
+        "requires_grad_",
+        "_gradient_checkpointing_func",
+    }
+)
+PLAIN_BASES = ("torch.nn.Module", "torch.nn.modules.Module")
 TORCH = ("torch.", "torch.nn.functional.")
 
 
@@ -141,6 +175,29 @@ class Calls(Expressions):
         self.constructed.append(module)
         return module
 
+    def from_config(
+        self, info: ClassInfo, args: list[Any], kwargs: dict[str, Any], node: ast.AST
+    ) -> Any:
+        """``Model._from_config(config)``: the model, its configuration switched if so asked."""
+        asked = kwargs.get("attn_implementation")
+        config = args[0] if args else kwargs.get("config")
+        if isinstance(config, Config) and isinstance(asked, str):
+            switch(config, asked)
+        return self.construct(
+            info, args, {k: v for k, v in kwargs.items() if k not in OPTIONS}, node
+        )
+
+    def auto_model(
+        self, args: list[Any], kwargs: dict[str, Any], node: ast.AST, frame: Frame
+    ) -> Any:
+        """``AutoModel.from_config(config)``: a model of this file, or one that is not seen."""
+        config = args[0] if args else kwargs.get("config")
+        if isinstance(config, Config) and config.info is not None:
+            info = model_for(frame.file, config.info)
+            if info is not None:
+                return self.from_config(info, args, kwargs, node)
+        return Module(tuple(args), kwargs, dotted="transformers.AutoModel")
+
     def call_module(
         self,
         function: Submodule,
@@ -205,6 +262,8 @@ class Calls(Expressions):
     ) -> Any:
         """Methods of plain values, of ``self`` and of children."""
         receiver, name = function.receiver, function.name
+        if isinstance(receiver, ClassValue):
+            return self.from_config(receiver.info, args, kwargs, node)
         if isinstance(receiver, SuperValue):
             return self.call_super(receiver, name, args, kwargs, node)
         if isinstance(receiver, Instance):
@@ -234,7 +293,7 @@ class Calls(Expressions):
             except (AttributeError, TypeError, ValueError):
                 return Unknown("a text", line_of(node))
         if isinstance(receiver, Config):
-            return config_method(receiver, name, args)
+            return config_method(receiver, name)
         if isinstance(receiver, Submodule):
             module = receiver.module
             if name == "append" and module.items is not None and self.recorder is None:
@@ -267,7 +326,11 @@ class Calls(Expressions):
                         if not isinstance(value, Unknown):
                             instance.attributes.setdefault(attribute, value)
             return None
-        if name in ("__post_init__", "__init_subclass__", "__setattr__"):
+        if name == "__post_init__" and isinstance(instance, Instance):
+            for key, value in kwargs.items():  # what PreTrainedConfig is given it keeps
+                instance.attributes.setdefault(key, value)
+            return None
+        if name in ("__init_subclass__", "__setattr__"):
             return None
         inputs = [*args, *kwargs.values()]
         if name == "forward" and self.recorder is not None and is_traced(inputs):
@@ -296,6 +359,8 @@ class Calls(Expressions):
             return None
         if self.recorder is None:
             return Unknown(f"self.{name}()", line_of(node))
+        if not owner.unknown and name not in MODULE_METHODS and is_plain_module(owner.info):
+            raise Stop(f"self.{name} does not exist", line_of(node))
         return self.opaque(
             f"self.{name}(...) is not defined in the scanned files", [*args, *kwargs.values()], node
         )
@@ -311,16 +376,23 @@ class Calls(Expressions):
             return builtin(self, name, args, kwargs, node, frame)
         if f"{INTERFACE}." in f"{dotted}.":
             return Interface(opaque=name == "get_interface")
+        stand_in = helper(dotted)
+        if stand_in is not None and self.recorder is not None:
+            return stand_in(self, args, kwargs, node, frame)
         if is_traced([args, kwargs]):
             if dotted in ("torch.finfo", "torch.iinfo"):
                 raise Stop(f"{dotted} of a traced value's dtype is asked for", line_of(node))
-            if dotted.startswith(TORCH):
+            if dotted.startswith(TORCH) or dotted in NUMBERS:  # torch.fx wraps math's functions
                 return self.traced_call("call_function", dotted, args, kwargs, node)
             if dotted.startswith("operator."):
                 return self.traced_operator(name, args, node)
             return self.opaque(
                 f"{dotted} is outside the scanned files", [*args, *kwargs.values()], node
             )
+        if dotted in ("copy.deepcopy", "copy.copy") and args:
+            return copied(args[0], deep=name == "deepcopy")
+        if name in FROM_CONFIG and dotted.rpartition(".")[0].rpartition(".")[2].startswith("Auto"):
+            return self.auto_model(args, kwargs, node, frame)
         if dotted in NUMBERS and args:
             return number(dotted, args)
         if dotted.startswith("torch."):
@@ -334,6 +406,15 @@ class Calls(Expressions):
         if made is not None:
             return made
         return Unknown(f"{dotted} is outside the scanned files", line_of(node))
+
+
+def copied(value: Any, deep: bool) -> Any:
+    """A copy of a configuration or a module; anything else stays itself."""
+    if isinstance(value, Config):
+        return value.copy() if deep else replace(value, values=dict(value.values))
+    if isinstance(value, Submodule):
+        value = value.module
+    return replace(value, instance=None) if isinstance(value, Module) else value
 
 
 def bind(
@@ -387,6 +468,14 @@ def bind(
     if function.owner is not None and function.defined_in is not None:
         names["__class__"] = SuperValue(function.owner, function.defined_in)
     return True
+
+
+def is_plain_module(info: ClassInfo) -> bool:
+    """Is all that it inherits seen, but for ``nn.Module``?"""
+    return all(
+        base in PLAIN_BASES or base.endswith(".GradientCheckpointingLayer")
+        for base in info.external_bases
+    )
 
 
 @lru_cache(maxsize=4096)

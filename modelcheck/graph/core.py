@@ -48,7 +48,7 @@ class Graph:
     ``stopped`` says why the trace ended early ("" when it reached the return), on
     ``stopped_line``; what was recorded until then is still matched, as vLLM does. ``doubt``
     (only where no real trace was made) says what could not be followed, from node number
-    ``doubt_at`` on.
+    ``doubt_at`` on; with ``structure_known`` the operations are as they are listed.
     """
 
     nodes: tuple[Node, ...]
@@ -57,6 +57,7 @@ class Graph:
     doubt: str = ""
     doubt_line: int | None = None
     doubt_at: int = 0
+    structure_known: bool = False  # are all doubts about plain values among the arguments?
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)

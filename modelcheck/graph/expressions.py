@@ -112,6 +112,7 @@ class Expressions:
         self.recorder = recorder
         self.globals: dict[tuple[int, str], Any] = {}
         self.constructed: list[Module] = []
+        self.running: list[FunctionNode] = []  # the calls being followed, outermost first
 
     # Filled in by the classes that make up the interpreter -----------------------------------
 
@@ -185,7 +186,7 @@ class Expressions:
         """The elements of a traced value."""
         raise NotImplementedError
 
-    def item(self, value: Any, key: Any, node: ast.AST) -> Any:
+    def item(self, value: Any, key: Any, node: ast.AST, file: FileIndex | None = None) -> Any:
         """``value[key]``."""
         raise NotImplementedError
 
@@ -249,12 +250,14 @@ class Expressions:
             case ast.List():
                 return self.elements(node.elts, frame)
             case ast.Set():
-                return self.elements(node.elts, frame)
+                members = self.elements(node.elts, frame)
+                plain = all(isinstance(m, str | int | float | type(None)) for m in members)
+                return set(members) if plain else members
             case ast.Dict():
                 return self.dictionary(node, frame)
             case ast.Subscript():
                 key = self.expression(node.slice, frame)
-                return self.item(self.expression(node.value, frame), key, node)
+                return self.item(self.expression(node.value, frame), key, node, frame.file)
             case ast.Slice():
                 return slice(
                     *[
@@ -372,14 +375,13 @@ class Expressions:
                 return Unknown(f"the value of {name} is not known")
         if name in file.imports:
             full = file.imports[name]
-            if full.startswith("."):
-                last = full.rpartition(".")[2]
-                other = file.project.sibling(file, full)
-                if other is not None and other is not file:
-                    if last in other.classes:
-                        return ClassValue(other.classes[last])
-                    if last in other.functions:
-                        return Function(other.functions[last], other)
+            last = full.rpartition(".")[2]
+            other = file.project.sibling(file, full)
+            if other is not None and other is not file:
+                if last in other.classes:
+                    return ClassValue(other.classes[last])
+                if last in other.functions:
+                    return Function(other.functions[last], other)
             return External(full)
         if not hasattr(builtins, name):
             return Unknown(f"the value of {name} is not known")

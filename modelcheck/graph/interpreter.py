@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from modelcheck.fusers.match import Undecided
 from modelcheck.graph.attributes import Attributes
 from modelcheck.graph.calls import Calls, bind
-from modelcheck.graph.expressions import Raised
+from modelcheck.graph.expressions import Frame, Raised
 from modelcheck.graph.items import Items
 from modelcheck.graph.statements import Statements
-from modelcheck.graph.values import Function, Instance, Module, Stop
+from modelcheck.graph.values import Config, Function, Instance, Module, Stop
 from modelcheck.source.classes import ClassInfo
 
 
@@ -27,6 +28,13 @@ class Interpreter(Statements, Calls, Attributes, Items):
             )
         found: Instance = module.instance
         return found
+
+    def text_config(self, config: Config) -> Config:
+        """What ``config.get_text_config()`` gives."""
+        node, frame = ast.Constant(None), Frame(None, {}, None, 0)  # type: ignore[arg-type]
+        method = self.attribute(config, "get_text_config", node, frame)
+        found = self.call(method, [], {}, node, frame)
+        return found if isinstance(found, Config) else config
 
     def instantiate(
         self, info: ClassInfo, args: list[Any], kwargs: dict[str, Any], depth: int = 0
@@ -58,6 +66,7 @@ class Interpreter(Statements, Calls, Attributes, Items):
 
 def _is_known_base(base: str) -> bool:
     return base.startswith("torch.nn.") or base.rpartition(".")[2] in (
+        "BackboneMixin",
         "GradientCheckpointingLayer",
         "PreTrainedModel",
         "GenerationMixin",

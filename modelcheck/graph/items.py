@@ -8,12 +8,15 @@ from typing import Any
 from modelcheck.fusers.match import Undecided
 from modelcheck.graph import metas
 from modelcheck.graph.builtin import activation
+from modelcheck.graph.configs import IMPLEMENTATION, PerLayer, switch
 from modelcheck.graph.core import Node
 from modelcheck.graph.expressions import Expressions, is_traced, line_of, short
 from modelcheck.graph.symbolic import Sym
 from modelcheck.graph.values import (
     MAYBE,
     AttributeOf,
+    BoundExternal,
+    ClassValue,
     Config,
     External,
     Instance,
@@ -23,6 +26,8 @@ from modelcheck.graph.values import (
     Tensor,
     Unknown,
 )
+from modelcheck.source.classes import FileIndex
+from modelcheck.source.models import config_of_type
 
 INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 
@@ -50,7 +55,7 @@ class Items(Expressions):
         assert self.recorder is not None
         return self.recorder.argument(value, node)
 
-    def item(self, value: Any, key: Any, node: ast.AST) -> Any:
+    def item(self, value: Any, key: Any, node: ast.AST, file: FileIndex | None = None) -> Any:
         """``value[key]``."""
         if isinstance(value, Submodule):
             return self.submodule_item(value, key, node)
@@ -59,6 +64,10 @@ class Items(Expressions):
                 return Interface(opaque=False)
             if value.dotted.rpartition(".")[2] == "ACT2FN":
                 return activation(key)
+            if value.dotted.rpartition(".")[2] == "CONFIG_MAPPING" and file is not None:
+                info = config_of_type(file, key)
+                if info is not None:
+                    return ClassValue(info)
             return Unknown(f"{value.dotted}[...] is not known", line_of(node))
         if is_traced(value) and not isinstance(value, tuple | list | dict):
             assert self.recorder is not None
@@ -72,6 +81,11 @@ class Items(Expressions):
                 return value[key]
             except (IndexError, TypeError):
                 return self.missing("an index is out of range", node)
+        if isinstance(value, tuple | list) and value and isinstance(key, Sym):
+            if all(isinstance(v, int | float) and v == value[0] for v in value):
+                return value[0]
+            if all(isinstance(v, int | float | Sym) for v in value):
+                return Sym.name(f"{short(node)} at {key}")
         if isinstance(value, dict) and isinstance(key, str | int | float | type(None)):
             if key in value:
                 return value[key]
@@ -80,6 +94,8 @@ class Items(Expressions):
             if is_traced(key):
                 return self.traced_call("call_function", "operator.getitem", [value, key], {}, node)
             return Tensor()
+        if isinstance(value, PerLayer):
+            return value.layer(key)
         if isinstance(value, Config):
             return Sym.name(f"{value.name}[{key}]")
         return Unknown(f"{short(node)} is not known", line_of(node))
@@ -109,15 +125,16 @@ class Items(Expressions):
             return self.iterate_traced(value, node, count)
         if isinstance(value, tuple | list):
             return list(value)
-        if isinstance(value, dict):
+        if isinstance(value, dict | str):
             return list(value)
-        if isinstance(value, str):
-            return list(value)
+        if isinstance(value, set):
+            return sorted(value, key=repr)
         if isinstance(value, Submodule) and value.module.items is not None:
             return [Submodule(f"{value.path}.{i}", m) for i, m in enumerate(value.module.items)]
         if count is not None:
             return [Unknown(f"{short(node)} is not known", line_of(node))] * count
-        if isinstance(value, Sym | Unknown | Tensor):
+        unseen = isinstance(value, BoundExternal) and self.recorder is None
+        if unseen or isinstance(value, Sym | Unknown | Tensor):
             return [Unknown("an element of something that is not known", line_of(node))]
         raise Undecided(f"what {short(node)} loops over is not known", line_of(node))
 
@@ -155,7 +172,10 @@ class Items(Expressions):
                 new = Tensor(new.rank, name)
             value.attributes[name] = new
         elif isinstance(value, Config):
-            value.values[name] = new
+            if name == IMPLEMENTATION and isinstance(new, str):
+                switch(value, new)
+            else:
+                value.values[name] = new
 
     def set_item(self, value: Any, key: Any, new: Any, node: ast.AST) -> None:
         """``value[key] = new``: recorded on traced values since vLLM 0.30."""

@@ -35,16 +35,20 @@ class Recorder:
         self.parameters: dict[str, Node] = {}
         self.attributes: dict[AttributeOf, Node] = {}
         self.doubt = ""
+        self.structure_doubted = False
         self.doubt_line: int | None = None
         self.doubt_at = 0
         self.keywords: Node | None = None
 
     def graph(self, stopped: str = "", line: int | None = None) -> Graph:
         """What was recorded."""
-        return Graph(tuple(self.nodes), stopped, line, self.doubt, self.doubt_line, self.doubt_at)
+        nodes = tuple(self.nodes)
+        known = not self.structure_doubted
+        return Graph(nodes, stopped, line, self.doubt, self.doubt_line, self.doubt_at, known)
 
-    def doubtful(self, reason: str, node: ast.AST | None) -> None:
+    def doubtful(self, reason: str, node: ast.AST | None, structure: bool = True) -> None:
         """From here on the graph may differ from a real trace."""
+        self.structure_doubted = self.structure_doubted or structure
         if not self.doubt:
             self.doubt, self.doubt_at = reason, len(self.nodes)
             self.doubt_line = getattr(node, "lineno", None)
@@ -89,7 +93,7 @@ class Recorder:
         if isinstance(value, External):
             return value.dotted  # a dtype, by the name that a real trace has for it
         if isinstance(value, Unknown):
-            self.doubtful(value.reason, where)
+            self.doubtful(value.reason, where, structure=False)
         return value
 
     def attribute_node(self, value: AttributeOf, where: ast.AST | None) -> Node:

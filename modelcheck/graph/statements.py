@@ -16,10 +16,11 @@ from modelcheck.graph.expressions import (
     Returned,
     line_of,
 )
-from modelcheck.graph.values import External, Function
+from modelcheck.graph.values import External, Function, Instance, Unknown
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode
 
 MAX_DEPTH = 24
+MAX_RECURSION = 3
 
 
 class Statements(Expressions):
@@ -34,13 +35,20 @@ class Statements(Expressions):
         depth: int,
     ) -> Any:
         """Execute a body and give what it returns. Raises `Undecided` when nested too deeply."""
+        recurses = self.recorder is None and self.running.count(function) >= MAX_RECURSION
+        if recurses and not any(isinstance(value, Instance) for value in names.values()):
+            # It walks something unseen; only what is handed to it could change.
+            return Unknown(f"{function.name} calls itself", function.lineno)
         if depth > MAX_DEPTH:
             raise Undecided("calls are nested too deeply", function.lineno)
         frame = Frame(file, names, defined_in, depth)
+        self.running.append(function)
         try:
             self.block(function.body, frame)
         except Returned as result:
             return result.value
+        finally:
+            self.running.pop()
         return None
 
     def block(self, statements: list[ast.stmt], frame: Frame) -> None:

@@ -7,7 +7,7 @@ by name, `Node` for traced tensors; the rest is here.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelcheck.graph.core import Node
@@ -83,18 +83,23 @@ class SuperValue:
 class Config:
     """A configuration object. What is not in ``values`` is a `Sym` named after it.
 
-    ``role`` is the attribute of the parent configuration it came from, "" for a model's own.
+    ``values`` is shared by all names of one object. ``info`` is its class, where known.
     """
 
     name: str
     values: dict[str, Any] = field(default_factory=dict)
     complete: bool = False
     attribute_map: dict[str, str] = field(default_factory=dict)
-    role: str = ""
+    info: ClassInfo | None = None
 
-    def named(self, name: str, role: str) -> Config:
-        """The same configuration as an attribute of another."""
-        return Config(name, self.values, self.complete, self.attribute_map, role)
+    def named(self, name: str) -> Config:
+        """The same object under another name, as an attribute of another configuration."""
+        return replace(self, name=name)
+
+    def copy(self) -> Config:
+        """A deep copy, as ``copy.deepcopy`` makes it."""
+        values = {k: v.copy() if isinstance(v, Config) else v for k, v in self.values.items()}
+        return replace(self, values=values)
 
 
 @dataclass(eq=False)
@@ -119,7 +124,7 @@ class Module:
         """The class's own name."""
         if self.info is not None:
             return self.info.name
-        return self.dotted.rpartition(".")[2]
+        return self.dotted if self.activation else self.dotted.rpartition(".")[2]
 
 
 @dataclass(frozen=True, eq=False)

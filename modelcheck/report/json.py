@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-from modelcheck.errors import UnreadableFile
 from modelcheck.findings import Finding
+from modelcheck.report.model import Report
 
 SCHEMA = 1
 
 
-def document(
-    findings: Sequence[Finding], unreadable: Iterable[UnreadableFile], vllm: str
-) -> dict[str, Any]:
+def render(report: Report) -> str:
+    """`document` as text."""
+    return json.dumps(document(report), indent=2)
+
+
+def document(report: Report) -> dict[str, Any]:
     """The whole report; columns and lines are 1-based, ``end_column`` is exclusive."""
     return {
         "schema": SCHEMA,
-        "vllm": vllm,
-        "findings": [finding_data(finding) for finding in findings],
+        "vllm": report.vllm,
+        "verdict": report.verdict_line or None,
+        "findings": [finding_data(finding) for finding in report.findings],
         "unreadable": [
-            {"path": error.path, "line": error.line, "cause": error.cause} for error in unreadable
+            {"path": error.path, "line": error.line, "cause": error.cause}
+            for error in report.unreadable
         ],
     }
 
@@ -40,12 +44,8 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         "class": finding.class_name,
         "message": finding.message,
         "advice": finding.advice,
+        "tp_only": finding.tp_only,
         "fix": None
         if fix is None
         else {"fixer": fix.fixer, "title": fix.title, "safety": str(fix.safety)},
     }
-
-
-def render(findings: Sequence[Finding], unreadable: Iterable[UnreadableFile], vllm: str) -> str:
-    """`document` as text."""
-    return json.dumps(document(findings, unreadable, vllm), indent=2)

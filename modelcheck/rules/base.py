@@ -20,6 +20,7 @@ from types import ModuleType
 from modelcheck.errors import UsageError
 from modelcheck.findings import Finding, Fix, Severity, Span
 from modelcheck.fusers.contract import Contract
+from modelcheck.source.bodies import headline, nodes_of
 from modelcheck.source.classes import ClassInfo, FileIndex
 from modelcheck.source.repo import Repo
 
@@ -50,7 +51,13 @@ class Context:
         fix: Fix | None = None,
         tp_only: bool = False,
     ) -> Finding:
-        """A finding at an AST node of this file."""
+        """A finding at an AST node of this file.
+
+        A node that a parent class in another file holds is no place to report, nor to fix: the
+        finding is then on the header of ``where``.
+        """
+        if where is not None and _is_elsewhere(where, node):
+            node, fix = headline(where.node), None
         return Finding(
             code=code,
             severity=severity,
@@ -62,6 +69,16 @@ class Context:
             fix=fix,
             tp_only=tp_only,
         )
+
+
+def _is_elsewhere(info: ClassInfo, node: ast.AST) -> bool:
+    """Is a node in an ancestor of the class that another file writes?"""
+    return any(
+        node is part
+        for each in info.mro
+        if each.file is not info.file
+        for part in nodes_of(each.node)
+    )
 
 
 @dataclass(frozen=True)

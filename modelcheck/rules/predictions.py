@@ -80,6 +80,9 @@ def finding(
     span = miss.result.span
     source = context.file.source
     inside = span is not None and info.node.lineno <= span.line <= (info.node.end_lineno or 0)
+    forward = info.find_method("forward")
+    if forward is not None and forward[0].file is not context.file:
+        inside, fix = False, None  # the line that is to blame is in the parent's file
     if not inside or span is None:
         header = ast.Name(id=info.name, lineno=info.node.lineno, col_offset=0)
         header.end_lineno = info.node.lineno

@@ -1,21 +1,27 @@
-"""The class index: what a file defines and imports, and inheritance across its siblings.
+"""The class index: what a file defines and imports, and inheritance across files.
 
-Files are found by their relative imports and parsed when a name is first needed; nothing is
-imported or executed.
+Files are found by their imports, beside the file and in the installed transformers, and parsed
+when a name is first needed; nothing is imported or executed.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from modelcheck.errors import UnreadableFile
+from modelcheck.source import installed
+from modelcheck.source.syntax import FunctionNode as FunctionNode
+from modelcheck.source.syntax import Signature as Signature
+from modelcheck.source.syntax import dotted_name as dotted_name
+from modelcheck.source.syntax import is_self_attribute as is_self_attribute
+from modelcheck.source.syntax import statements
 from modelcheck.source.text import SourceFile, read_source
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+LIBRARY_FILES = 48  # of transformers, kept parsed: some 5 MB each
 
 # Bases outside the scanned files whose nature is known. The value says what a subclass is.
 MODULE_BASES = {
@@ -51,16 +57,14 @@ class ClassInfo:
     def methods(self) -> Mapping[str, FunctionNode]:
         """Functions defined in this class body; of two with one name, the last."""
         return {
-            item.name: item
-            for item in _statements(self.node.body)
-            if isinstance(item, FunctionNode)
+            item.name: item for item in statements(self.node.body) if isinstance(item, FunctionNode)
         }
 
     @cached_property
     def attributes(self) -> Mapping[str, ast.expr]:
         """Class-level assignments ``name = value``."""
         found: dict[str, ast.expr] = {}
-        for item in _statements(self.node.body):
+        for item in statements(self.node.body):
             if isinstance(item, ast.Assign):
                 for target in item.targets:
                     if isinstance(target, ast.Name):
@@ -73,7 +77,7 @@ class ClassInfo:
 
     def attributes_annotation(self, name: str) -> ast.expr | None:
         """The annotation of a class-level ``name: Type``, in this class body."""
-        for item in _statements(self.node.body):
+        for item in statements(self.node.body):
             if (
                 isinstance(item, ast.AnnAssign)
                 and isinstance(item.target, ast.Name)
@@ -197,7 +201,7 @@ class FileIndex:
 
     @cached_property
     def _top_level(self) -> tuple[ast.stmt, ...]:
-        return tuple(_statements(self.source.tree.body))
+        return tuple(statements(self.source.tree.body))
 
     @cached_property
     def classes(self) -> Mapping[str, ClassInfo]:
@@ -265,13 +269,24 @@ class FileIndex:
 
     def resolve(self, dotted: str) -> ClassInfo | str:
         """The class a dotted name stands for, or its full dotted name when no file defines it."""
+        known = self._resolved.get(dotted)
+        if known is None:
+            self._resolved[dotted] = self.qualify(dotted)  # ends a circle of imports
+            known = self._resolved[dotted] = self._resolve(dotted)
+        return known
+
+    @cached_property
+    def _resolved(self) -> dict[str, ClassInfo | str]:
+        return {}
+
+    def _resolve(self, dotted: str) -> ClassInfo | str:
         if not dotted:
             return ""
         if dotted in self.classes:
             return self.classes[dotted]
         full = self.qualify(dotted)
         last = full.rpartition(".")[2]
-        if full.startswith(".") and last not in MODULE_NAMES:
+        if last not in MODULE_NAMES:
             other = self.project.sibling(self, full)
             if other is not None and other is not self:
                 found = other.resolve(last)
@@ -281,10 +296,15 @@ class FileIndex:
 
 
 class ProjectIndex:
-    """All the files that belong together; siblings are parsed when first asked for."""
+    """All the files that belong together; siblings are parsed when first asked for.
 
-    def __init__(self) -> None:
+    ``transformers`` is the folder of the package in which names of transformers are looked up,
+    the installed one without it. Its files are parsed once for all projects and never checked.
+    """
+
+    def __init__(self, transformers: Path | None = None) -> None:
         self._files: dict[Path, FileIndex | None] = {}
+        self._transformers = transformers
         self.unreadable: list[UnreadableFile] = []
 
     def add(self, source: SourceFile) -> FileIndex:
@@ -293,25 +313,37 @@ class ProjectIndex:
         self._files[Path(source.path).absolute()] = index
         return index
 
-    def sibling(self, file: FileIndex, relative: str) -> FileIndex | None:
-        """The file behind a relative import such as ".configuration_x.XConfig"."""
-        level = len(relative) - len(relative.lstrip("."))
-        if level > 2:
-            return None  # the package's own machinery, not another model
-        folder = Path(file.path).absolute().parent
-        for _ in range(level - 1):
-            folder = folder.parent
-        parts = relative[level:].split(".")
+    def sibling(self, file: FileIndex, name: str) -> FileIndex | None:
+        """The file behind an import: ".configuration_x.XConfig", or of a model of transformers.
+
+        None for what no file shows, and for the machinery of transformers itself.
+        """
+        level = len(name) - len(name.lstrip("."))
+        if level == 0 and not name.startswith(f"{installed.PACKAGE}."):
+            return None
+        path = Path(file.path).absolute()
+        if level != 1:
+            tree = installed.tree_of(path)
+            if level == 0:
+                root = self._transformers or tree or installed.installed_root()
+                return _from_library(root, name)
+            if tree is not None:
+                return _from_library(tree, installed.absolute_name(path, name))
+            if level > 2:
+                return None
+        folder = path.parents[level - 1]
+        parts = name[level:].split(".")
         for length in (len(parts) - 1, len(parts)):
-            if length <= 0:
-                continue
-            path = folder.joinpath(*parts[:length]).with_suffix(".py")
-            found = self._load(path, Path(file.path).parent)
-            if found is not None:
-                return found
+            if length > 0:
+                found = self.load(folder.joinpath(*parts[:length]).with_suffix(".py"))
+                if found is not None:
+                    return found
         return None
 
-    def _load(self, path: Path, beside: Path) -> FileIndex | None:
+    def load(self, path: Path | None) -> FileIndex | None:
+        """The file with this absolute path, parsed at most once; None for one that is none."""
+        if path is None:
+            return None
         if path not in self._files:
             self._files[path] = None
             if path.is_file():
@@ -325,77 +357,28 @@ class ProjectIndex:
         return (f for f in list(self._files.values()) if f is not None)
 
 
-@dataclass(frozen=True)
-class Signature:
-    """The parameters of a forward as a caller sees them (without self)."""
+class _Library(ProjectIndex):
+    """The files of one transformers tree, the latest few of them kept."""
 
-    positional: tuple[str, ...]
-    keyword_only: tuple[str, ...]
-    var_positional: str | None
-    var_keyword: str | None
-    required: tuple[str, ...] = field(default=())
-
-    @classmethod
-    def of(cls, function: FunctionNode) -> Signature:
-        """Read it off a method."""
-        arguments = function.args
-        names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][1:]
-        with_default = len(arguments.defaults)
-        keyword_required = [
-            a.arg
-            for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-            if default is None
-        ]
-        return cls(
-            positional=tuple(names),
-            keyword_only=tuple(a.arg for a in arguments.kwonlyargs),
-            var_positional=arguments.vararg.arg if arguments.vararg else None,
-            var_keyword=arguments.kwarg.arg if arguments.kwarg else None,
-            required=tuple(names[: len(names) - with_default] + keyword_required),
-        )
-
-    def accepts(self, name: str) -> bool:
-        """May a caller pass ``name=``?"""
-        return name in self.positional or name in self.keyword_only or self.var_keyword is not None
-
-    def names(self, name: str) -> bool:
-        """Is ``name`` written in the signature?"""
-        return name in self.positional or name in self.keyword_only
+    def load(self, path: Path | None) -> FileIndex | None:
+        found = super().load(path)
+        if path is not None:
+            self._files[path] = self._files.pop(path)  # the latest is last
+        while len(self._files) > LIBRARY_FILES:
+            del self._files[next(iter(self._files))]
+        return found
 
 
-def dotted_name(node: ast.AST) -> str:
-    """ "a.b.c" for a chain of names, else ""."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        return ".".join([node.id, *reversed(parts)])
-    return ""
+@lru_cache(maxsize=4)
+def _library(root: Path) -> _Library:
+    return _Library(root)
 
 
-def is_self_attribute(node: ast.AST, self_name: str = "self") -> bool:
-    """Is it ``self.<name>``?"""
-    return (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == self_name
-    )
+def _from_library(root: Path | None, name: str) -> FileIndex | None:
+    return _library(root).load(installed.locate(root, name)) if root is not None else None
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body, those in ``if``/``try``/``with`` included, in order."""
-    for node in body:
-        if isinstance(node, ast.If):
-            yield from _statements(node.body)
-            yield from _statements(node.orelse)
-        elif isinstance(node, ast.Try):
-            yield from _statements(node.body)
-            for handler in node.handlers:
-                yield from _statements(handler.body)
-            yield from _statements(node.orelse)
-            yield from _statements(node.finalbody)
-        elif isinstance(node, ast.With):
-            yield from _statements(node.body)
-        else:
-            yield node
+def forget_libraries() -> None:
+    """A file has changed on disk: read what is inherited from transformers again."""
+    _library.cache_clear()
+    installed.forget()

@@ -11,35 +11,12 @@ from modelcheck.fusers.match import Undecided
 from modelcheck.graph.expressions import Frame, Raised
 from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.values import Config, Function, Instance, Stop, Unknown
-from modelcheck.source.classes import ClassInfo, FileIndex, dotted_name
+from modelcheck.source.bodies import nodes_of
+from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, dotted_name
 
+# What PreTrainedConfig itself sets where a class leaves None.
+FILLED_IN = ("rope_parameters",)
 PLAIN = (int, float, str, bool, type(None), list, tuple, dict)
-
-
-def config_class(info: ClassInfo) -> ClassInfo | None:
-    """The configuration class of a model class: ``config_class``, or the annotation of config."""
-    found = info.find_attribute("config_class")
-    if found is not None:
-        resolved = found[0].file.resolve(dotted_name(found[1]))
-        if isinstance(resolved, ClassInfo):
-            return resolved
-    for current in info.mro:
-        annotated = current.attributes_annotation("config")
-        init = current.methods.get("__init__")
-        arguments = [*init.args.posonlyargs, *init.args.args] if init is not None else []
-        notes = [a.annotation for a in arguments if a.arg == "config"]
-        for note in (annotated, *notes):
-            if note is not None:
-                resolved = current.file.resolve(_annotation_name(note))
-                if isinstance(resolved, ClassInfo) and resolved.kind == "config":
-                    return resolved
-    return None
-
-
-def _annotation_name(node: ast.expr) -> str:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    return dotted_name(node)
 
 
 def read_config_class(
@@ -78,15 +55,35 @@ def read_config_class(
         try:
             interpreter.call(bound, [], kwargs, function, Frame(owner.file, {}, owner, 0))
         except (Undecided, Stop, Raised, LookupError, TypeError, ValueError, AttributeError):
-            instance.attributes = {
-                k: v for k, v in instance.attributes.items() if not isinstance(v, Unknown)
-            }
+            for name in _assigned(function):  # it may have got further than we did
+                instance.attributes.pop(name, None)
     known = {
         attribute_map.get(k, k): v
         for k, v in instance.attributes.items()
         if isinstance(v, (*PLAIN, Config))
     }
-    return Config("config", known, complete=True, attribute_map=attribute_map)
+    for name in FILLED_IN:
+        if name in known and known[name] is None:
+            del known[name]
+    _add_parts(known)
+    return Config("config", known, complete=True, attribute_map=attribute_map, info=info)
+
+
+def _assigned(function: FunctionNode) -> set[str]:
+    """Attributes that a method assigns to anything."""
+    return {
+        node.attr
+        for node in nodes_of(function)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+
+
+def _add_parts(values: dict[str, Any]) -> None:
+    """Declared sub-configurations that could not be read: objects all the same."""
+    declared = values.get("sub_configs")
+    for name in declared if isinstance(declared, dict) else ():
+        if isinstance(name, str) and name not in values:
+            values[name] = Config(f"config.{name}")
 
 
 def _default(node: ast.expr, file: FileIndex, interpreter: Interpreter) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from modelcheck.errors import UnreadableFile
+from modelcheck.source.checkpoint import Checkpoint, read_checkpoint
 from modelcheck.source.classes import FileIndex
 from modelcheck.source.text import read_bytes
 
@@ -36,6 +38,11 @@ class Repo:
         if not isinstance(value, dict):
             return {}
         return {str(k): v for k, v in value.items() if isinstance(v, str)}
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint | None:
+        """The names of the folder's weights, read when first asked for; None without any."""
+        return read_checkpoint(self.folder) if self.config_path is not None else None
 
 
 def read_config(path: Path) -> tuple[str, dict[str, Any]]:

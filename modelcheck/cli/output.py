@@ -1,0 +1,115 @@
+"""How ``scan`` shows its result: the report in its format, on stdout or in a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from modelcheck.cli.options import note
+from modelcheck.errors import UsageError
+from modelcheck.findings import Finding
+from modelcheck.releases import ReleaseScanner
+from modelcheck.report import Report, render
+from modelcheck.report.text import terminal_width, use_colour
+from modelcheck.scan import ScanResult
+from modelcheck.verdict import Verdict, lines
+
+PEOPLE = ("text", "grouped")  # the formats that begin with the verdicts
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The verdicts as the one line that a report has room for."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a report goes: a format, a file (None for ``stream``), counts instead of findings."""
+
+    output_format: str
+    file: str | None = None
+    statistics: bool = False
+    stream: TextIO | None = None
+
+    def show(
+        self,
+        result: ScanResult,
+        scanner: ReleaseScanner,
+        verdicts: Sequence[Verdict],
+        texts: dict[str, str],
+    ) -> None:
+        """Write the report. Raises `UsageError` when its file cannot be written."""
+        out = self.stream or sys.stdout
+        terminal = self.file is None
+        report = Report(
+            result.findings,
+            result.unreadable,
+            result.files,
+            ", ".join(contract.version for contract in scanner.contracts),
+            colour=terminal and use_colour(out),
+            width=terminal_width(out) if terminal else 0,
+            texts=texts,
+        )
+        text = self._text(report, scanner, verdicts)
+        if self.file is not None:
+            _write(self.file, text)
+        elif text:
+            print(text, file=out)
+        out.flush()
+        if self.output_format in (*PEOPLE, "concise") and result.findings and not result.failing:
+            note("info findings do not fail a run")
+
+    def _text(self, report: Report, scanner: ReleaseScanner, verdicts: Sequence[Verdict]) -> str:
+        if self.statistics:
+            from modelcheck.report import statistics
+
+            as_json = self.output_format == "json"
+            return statistics.render_json(report) if as_json else statistics.render(report)
+        if self.output_format == "json":
+            return json.dumps(_document(report, scanner, verdicts), indent=2)
+        named = tuple(_with_releases(f, scanner) for f in report.findings)
+        report = dataclasses.replace(report, findings=named)
+        said = lines(verdicts)
+        if self.output_format in PEOPLE:
+            return "\n\n".join(filter(None, ["\n".join(said), render(self.output_format, report)]))
+        if self.output_format != "concise" and said:
+            line = "; ".join(v.full for v in verdicts) if len(verdicts) <= 20 else "; ".join(said)
+            report = dataclasses.replace(report, verdict=_Line(line))
+        return render(self.output_format, report)
+
+
+def _document(
+    report: Report, scanner: ReleaseScanner, verdicts: Sequence[Verdict]
+) -> dict[str, Any]:
+    """The JSON report, with a verdict for each model and the releases of each finding."""
+    from modelcheck.report.json import document
+
+    data = document(report)
+    data["verdict"] = verdicts[0].full if len(verdicts) == 1 else None
+    data["verdicts"] = [verdict.to_json() for verdict in verdicts]
+    for finding, entry in zip(report.findings, data["findings"], strict=True):
+        entry["releases"] = list(scanner.releases_of(finding))
+    return data
+
+
+def _with_releases(finding: Finding, scanner: ReleaseScanner) -> Finding:
+    """A finding that says which of the releases it is about, when not about all."""
+    releases = scanner.releases_of(finding)
+    if len(releases) == len(scanner.contracts):
+        return finding
+    message = f"{finding.message} [vLLM {', '.join(releases)}]"
+    return dataclasses.replace(finding, message=message)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(f"{text}\n" if text else "")
+    except OSError as error:
+        raise UsageError(f"--output-file: {path}: {error.strerror}") from None

@@ -1,0 +1,94 @@
+"""Making a configuration small enough to run: windows that a prompt leaves, then widths.
+
+Only the emulation's own tiny random weights go with it. Each change is kept only if the model
+still builds with it; what was changed is reported.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from modelcheck.dryrun.shrink import configs
+from modelcheck.emulate.spec import WINDOW
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+ENOUGH = 30_000_000  # parameters of a model that runs in seconds; smaller ones stay as they are
+MOST = 300_000_000  # parameters, 1.2 GB a copy; larger ones are not run
+
+VOCABULARY, WIDTH, HIDDEN = 512, 128, 128
+WINDOWS = ("sliding_window", "attention_chunk_size")
+EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
+CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "top_k")
+INNER = re.compile(r"(^|_)(intermediate|ffn|inner|expert)(_\w+)?_(size|dim)$|^d_ff$|^n_inner$")
+
+Change = tuple[str, Any]  # name of a value ("text_config.vocab_size") and what it becomes
+
+
+def shorten_windows(config: PretrainedConfig) -> list[Change]:
+    """Windows and chunks that a prompt is longer than, so that what they do is seen."""
+    return [
+        (prefix + name, WINDOW)
+        for prefix, part in configs(config)
+        for name in WINDOWS
+        if isinstance(value := vars(part).get(name), int) and value > WINDOW
+    ]
+
+
+def steps(config: PretrainedConfig) -> Iterator[list[Change]]:
+    """Changes to try one after another, each a few values that belong together."""
+    for prefix, part in configs(config):
+        values = {k: v for k, v in vars(part).items() if type(v) is int}
+        if values.get("vocab_size", 0) > VOCABULARY:
+            ids = [k for k, v in values.items() if k.endswith("_token_id") and v >= VOCABULARY]
+            yield [(prefix + "vocab_size", VOCABULARY), *((prefix + name, 1) for name in ids)]
+        yield _experts(prefix, values)
+        yield [(prefix + k, WIDTH) for k, v in values.items() if INNER.search(k) and v > WIDTH]
+        heads, size = values.get("num_attention_heads"), values.get("head_dim")
+        if values.get("hidden_size", 0) > HIDDEN and heads:
+            width = HIDDEN if size else max(HIDDEN, heads * 8)
+            yield [(prefix + "hidden_size", width)]
+
+
+def _experts(prefix: str, values: dict[str, int]) -> list[Change]:
+    chosen = next((values[name] for name in CHOSEN if name in values), 1)
+    groups = max(values.get("n_group", 1), 1)
+    least = -(-max(4, 2 * chosen) // groups) * groups
+    return [(prefix + name, least) for name in EXPERTS if values.get(name, 0) > least]
+
+
+def changed(config: PretrainedConfig, changes: list[Change]) -> PretrainedConfig:
+    """A copy with other values."""
+    new = copy.deepcopy(config)
+    parts = dict(configs(new))
+    for name, value in changes:
+        prefix, dot, key = name.rpartition(".")
+        setattr(parts[prefix + dot], key, value)
+    return new
+
+
+def narrow(
+    config: PretrainedConfig, parameters: Callable[[PretrainedConfig], int | None]
+) -> tuple[PretrainedConfig, list[Change], int]:
+    """Shrink until there are few enough parameters; (configuration, what was changed, how many).
+
+    ``parameters`` builds a configuration on meta and counts; None where it does not build.
+    """
+    done = shorten_windows(config)
+    config = changed(config, done)
+    count = parameters(config) or 0
+    for change in steps(config) if count > ENOUGH else ():
+        if not change:
+            continue
+        smaller = changed(config, change)
+        fewer = parameters(smaller)
+        if fewer is not None and fewer < count:
+            config, count = smaller, fewer
+            done += change
+        if count <= ENOUGH:
+            break
+    return config, done, count

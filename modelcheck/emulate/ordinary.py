@@ -1,0 +1,140 @@
+"""The ordinary run: transformers alone, one sequence at a time, its own masks and positions.
+
+Also runs under an old transformers, in another interpreter: nothing here is newer than 4.36.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from modelcheck.errors import BuildError
+
+
+def build_ordinary(config: Any, trust_remote_code: bool, seed: int) -> tuple[Any, bool]:
+    """The model with its head if the repository or transformers has one; (model, has a head)."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModel, AutoModelForCausalLM
+
+    entries = getattr(config, "auto_map", None) or {}
+    remote = trust_remote_code and bool(entries)
+    known = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
+    has_head = "AutoModelForCausalLM" in entries if remote else known
+    auto = AutoModelForCausalLM if has_head else AutoModel
+    torch.manual_seed(seed)
+    model = auto.from_config(
+        config, trust_remote_code=trust_remote_code, attn_implementation="eager"
+    )
+    return model.float().eval(), has_head
+
+
+@torch.no_grad()
+def outputs(model: Any, tokens: Sequence[int], has_head: bool) -> torch.Tensor:
+    """Log-probabilities (or hidden states) of one sequence, [tokens, width], without a cache."""
+    out = model(input_ids=torch.tensor([list(tokens)]), **_flags(model, use_cache=False))
+    return rows(out, has_head)
+
+
+def rows(out: Any, has_head: bool) -> torch.Tensor:
+    """The first output without its batch axis."""
+    first: torch.Tensor = out[0][0].float()
+    return first.log_softmax(-1) if has_head else first
+
+
+def _flags(model: Any, **values: Any) -> dict[str, Any]:
+    taken = inspect.signature(model.forward).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
+    return {name: value for name, value in values.items() if anything or name in taken}
+
+
+@torch.no_grad()
+def cached_outputs(model: Any, tokens: Sequence[int], prompt: int, has_head: bool) -> torch.Tensor:
+    """The same with a cache: the prompt at once, then token by token."""
+    ids = torch.tensor([list(tokens)])
+    out = model(input_ids=ids[:, :prompt], **_flags(model, use_cache=True))
+    found = [rows(out, has_head)]
+    for index in range(prompt, len(tokens)):
+        out = model(
+            input_ids=ids[:, index : index + 1],
+            past_key_values=out.past_key_values,
+            use_cache=True,
+        )
+        found.append(rows(out, has_head))
+    return torch.cat(found)
+
+
+def base_of(model: nn.Module) -> nn.Module:
+    """The base model inside a model with a head; the model itself without one."""
+    return getattr(model, getattr(model, "base_model_prefix", "") or "", None) or model
+
+
+def old_job(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The old version's run on the new one's weights and tokens, compared with its outputs.
+
+    ``payload``: ``folder``, ``trust_remote_code``, ``changes`` (values of the configuration),
+    ``seed``, ``tolerance`` and ``record``, a file that the new version's run has written.
+    """
+    import transformers
+
+    from modelcheck.emulate.compare import prompt_result
+    from modelcheck.emulate.locate import captured, first_difference
+
+    record = torch.load(payload["record"], weights_only=True)
+    try:
+        model, has_head = build_ordinary(
+            _old_config(payload), payload["trust_remote_code"], payload["seed"]
+        )
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise BuildError(f"{payload['folder']}: {type(error).__name__}: {text}") from error
+    state, own = record["state"], model.state_dict()
+    reshaped = [n for n in own if n in state and own[n].shape != state[n].shape]
+    model.load_state_dict({n: v for n, v in state.items() if n not in reshaped}, strict=False)
+    answer: dict[str, Any] = {
+        "missing": sorted(set(own) - set(state)),
+        "unexpected": sorted(set(state) - set(own)),
+        "reshaped": sorted(reshaped),
+        "buffers": sorted({n for n, _ in model.named_buffers()} | set(record["buffers"])),
+        "versions": {"transformers": transformers.__version__, "torch": torch.__version__},
+        "prompts": [],
+        "first": None,
+    }
+    if has_head != record["has_head"]:
+        raise BuildError(f"{payload['folder']}: only one of the two versions has a language head")
+    sequences = record["sequences"]
+    for tokens, length, theirs in zip(
+        sequences, record["lengths"], record["outputs"], strict=True
+    ):
+        mine = outputs(model, tokens, has_head)
+        result = prompt_result(mine, theirs, length, has_head, payload["tolerance"])
+        answer["prompts"].append(vars(result))
+    if any(r["prefill"] > payload["tolerance"] or (r["decode"] or 0) > payload["tolerance"]
+           for r in answer["prompts"]):
+        old = captured(model, sequences, has_head)
+        first = first_difference(old, record["captures"], payload["tolerance"], "prefill")
+        answer["first"] = vars(first) if first is not None else None
+    return answer
+
+
+def _old_config(payload: Mapping[str, Any]) -> Any:
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(
+        str(Path(payload["folder"]).resolve()), trust_remote_code=payload["trust_remote_code"]
+    )
+    _change(config, payload["changes"])
+    config.torch_dtype = torch.float32
+    return config
+
+
+def _change(config: Any, values: Mapping[str, Any]) -> None:
+    for key, value in values.items():
+        part = getattr(config, key, None)
+        if hasattr(part, "to_dict") and isinstance(value, Mapping):
+            _change(part, value)
+        else:
+            setattr(config, key, value)

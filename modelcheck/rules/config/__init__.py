@@ -1,0 +1,1 @@
+"""Rules on config.json, the configuration class and the checkpoint beside them."""

@@ -1,0 +1,95 @@
+"""Values of a forward that tensor parallelism cuts into columns, with the width before the cut.
+
+Followed from the projections through what keeps every element in its place; a change of shape
+ends the way, so that a finding is about the projection's own output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from modelcheck.fusers.contract import Contract
+from modelcheck.graph.core import Graph, Node
+from modelcheck.graph.values import Instance
+from modelcheck.rules.names import Linear
+from modelcheck.rules.plans._models import (
+    SHARDING,
+    Fate,
+    PlannedModel,
+    graph_of,
+    merged_names,
+)
+from modelcheck.source.plans import COLUMNS
+
+_SAME_SHAPE = frozenset(
+    {"to", "float", "double", "half", "bfloat16", "type_as", "contiguous", "clone"}
+)
+QUERY = ("QKV", "PackedQKV")
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """The forward of one module with sharded projections.
+
+    ``sharded`` are those whose output the forward sees in pieces; ``heads`` whether they are
+    query, key and value of one fused projection, whose attention output is in pieces as well.
+    """
+
+    path: str
+    instance: Instance
+    graph: Graph
+    linears: dict[str, Linear]
+    sharded: dict[str, Linear]
+    heads: bool
+
+    def source(self, value: Any) -> Linear | None:
+        """The sharded projection whose output a value is, element for element."""
+        while isinstance(value, Node):
+            if value.op == "call_module":
+                return self.sharded.get(value.target)
+            if value.op != "call_method" or value.target not in _SAME_SHAPE or not value.args:
+                return None
+            value = value.args[0]
+        return None
+
+    def attended(self, value: Any) -> bool:
+        """Is it the attention interface's result, with the axes possibly in another order?"""
+        while isinstance(value, Node):
+            if value.op == "call_function" and value.target == "operator.getitem":
+                inner = value.args[0]
+                return isinstance(inner, Node) and inner.leaf and value.args[1] == 0
+            moved = value.op == "call_method" and value.target in (*_SAME_SHAPE, "transpose")
+            if not moved or not value.args:
+                return False
+            value = value.args[0]
+        return False
+
+
+def forwards(model: PlannedModel, contract: Contract) -> Iterator[Forward]:
+    """The forwards with sharded projections, one for each class and set of children."""
+    by_owner: dict[str, dict[str, Linear]] = {}
+    for linear in model.names.linears.values():
+        by_owner.setdefault(linear.owner_path, {})[linear.name] = linear
+    for path, instance in model.members():
+        linears = by_owner.get(path, {})
+        results = model.fused_of(instance)
+        if not linears or results is None or any(r.fuser == "MLA" for r in results):
+            continue
+        merged = {n for r in results if r.fuser in SHARDING for n in merged_names(r)}
+        sharded = {
+            name: linear
+            for name, linear in linears.items()
+            if name in merged or _by_plan(model, linear)
+        }
+        if not sharded:
+            continue
+        graph = graph_of(instance, contract)
+        if graph is not None:
+            heads = any(r.fuser in QUERY for r in results)
+            yield Forward(path, instance, graph, linears, sharded, heads)
+
+
+def _by_plan(model: PlannedModel, linear: Linear) -> bool:
+    return model.fate(linear) is Fate.PLANNED and model.style(linear) == COLUMNS

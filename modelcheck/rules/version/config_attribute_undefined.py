@@ -1,0 +1,135 @@
+"""A constructor reads a config attribute that nothing defines.
+
+What it does
+------------
+Looks at `config.name` in a constructor where `name` is one of those that transformers 4 gave
+every configuration and transformers 5 does not: `pad_token_id` and the other token ids,
+`tie_word_embeddings`, `is_decoder`, `add_cross_attention` and a few more. It reports one that
+neither the configuration class nor config.json defines. When the configuration class is not
+found, nothing is said; `getattr` with a default is fine. In a model around a base model, which
+vLLM does not build, it is `info`, and an error with `--transformers`.
+
+Why it matters
+--------------
+Since transformers 5.0 the read raises AttributeError when the model is built, in vLLM (all
+releases that run on it) as elsewhere. vLLM reports another error in its place, about
+`_pre_trained_model_classes`.
+
+Example
+-------
+```python
+from torch import nn
+from transformers import PreTrainedModel, PretrainedConfig
+
+
+class MyConfig(PretrainedConfig):
+    def __init__(self, vocab_size=64, **kwargs):
+        self.vocab_size = vocab_size
+        super().__init__(**kwargs)
+
+
+class MyModel(PreTrainedModel):
+    config_class = MyConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, 8, config.pad_token_id)
+        self.post_init()
+
+    def forward(self, input_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
+        return (self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds,)
+```
+
+Use instead
+-----------
+```python
+from torch import nn
+from transformers import PreTrainedModel, PretrainedConfig
+
+
+class MyConfig(PretrainedConfig):
+    def __init__(self, vocab_size=64, pad_token_id=None, **kwargs):
+        self.vocab_size = vocab_size
+        self.pad_token_id = pad_token_id
+        super().__init__(**kwargs)
+
+
+class MyModel(PreTrainedModel):
+    config_class = MyConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, 8, config.pad_token_id)
+        self.post_init()
+
+    def forward(self, input_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
+        return (self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds,)
+```
+
+Fix safety
+----------
+There is no fix: the default belongs to the author's configuration.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from modelcheck.findings import Finding, Severity
+from modelcheck.rules.base import Context
+from modelcheck.source.classes import ClassInfo
+from modelcheck.versions.configs import config_of, given, is_config, names_of
+from modelcheck.versions.heads import is_head
+from modelcheck.versions.judged import Judged, judged, transformers_only
+from modelcheck.versions.reach import certain_nodes
+from modelcheck.versions.table import Kind, removed
+
+CODE = "MC909"
+
+
+def check(context: Context) -> Iterable[Finding]:
+    """One finding for each attribute of a class."""
+    release = judged(context)
+    for info in context.file.classes.values():
+        init = info.methods.get("__init__")
+        if info.is_module and init is not None:
+            yield from _reads(context, info, init.body, release)
+
+
+def _reads(
+    context: Context, info: ClassInfo, body: list[ast.stmt], release: Judged
+) -> Iterable[Finding]:
+    known = removed(Kind.CONFIG_ATTRIBUTE)
+    seen: set[str] = set()
+    for node in certain_nodes(body):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+            continue
+        change = known.get(node.attr)
+        if change is None or not is_config(node.value) or not release.lacks(change.until):
+            continue
+        config = config_of(info)
+        names = names_of(config) if config is not None else None
+        if config is None or names is None or node.attr in names or node.attr in seen:
+            continue
+        if node.attr in given(context) or _written(body, node.attr):
+            continue
+        seen.add(node.attr)
+        yield context.finding(
+            CODE,
+            transformers_only(context) if is_head(info) else Severity.ERROR,
+            info,
+            node,
+            f"config.{node.attr} raises AttributeError: {config.name} does not define it, and "
+            f"since transformers {change.until} not every configuration has it",
+            f"Give {config.name} a {node.attr}, or read it with getattr and a default.",
+        )
+
+
+def _written(body: list[ast.stmt], name: str) -> bool:
+    """Does the constructor give the config this attribute itself?"""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
+        for statement in body
+        for node in ast.walk(statement)
+    )

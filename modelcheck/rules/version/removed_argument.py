@@ -1,0 +1,128 @@
+"""A mask function is given an argument that it no longer takes.
+
+What it does
+------------
+Finds `input_embeds=` and `cache_position=` in calls of `create_causal_mask`,
+`create_sliding_window_causal_mask` and `create_chunked_causal_mask`, also where they come from a
+dictionary written in the same function (`**mask_kwargs`). A call that runs in every `forward` is
+an error, one behind a condition is `info`.
+
+Why it matters
+--------------
+transformers 5.9 took both: the call raises TypeError ("unexpected keyword argument") in the first
+forward pass, which vLLM (0.31 and later, which run on such a release) makes when it starts.
+
+Example
+-------
+```python
+from torch import nn
+from transformers.masking_utils import create_causal_mask
+
+
+class MyStack(nn.Module):
+    def forward(self, hidden_states, attention_mask=None, cache_position=None, **kwargs):
+        mask = create_causal_mask(
+            config=self.config,
+            input_embeds=hidden_states,
+            attention_mask=attention_mask,
+            cache_position=cache_position,
+            past_key_values=None,
+        )
+        return hidden_states, mask
+```
+
+Use instead
+-----------
+```python
+from torch import nn
+from transformers.masking_utils import create_causal_mask
+
+
+class MyStack(nn.Module):
+    def forward(self, hidden_states, attention_mask=None, position_ids=None, **kwargs):
+        mask = create_causal_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=attention_mask,
+            past_key_values=None,
+            position_ids=position_ids,
+        )
+        return hidden_states, mask
+```
+
+Fix safety
+----------
+There is no fix: the code that makes `cache_position` goes with it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from modelcheck.findings import Finding, Severity
+from modelcheck.rules.base import Context
+from modelcheck.source.bodies import body
+from modelcheck.source.classes import FunctionNode, dotted_name
+from modelcheck.versions.judged import judged
+from modelcheck.versions.reach import certain_nodes
+from modelcheck.versions.table import removed_arguments
+
+CODE = "MC911"
+
+
+def check(context: Context) -> Iterable[Finding]:
+    """One finding for each call."""
+    release = judged(context)
+    gone = {key: c for key, c in removed_arguments().items() if release.lacks(c.until)}
+    functions = {owner.rpartition(".")[2]: owner for owner, _ in gone}
+    if not any(name in context.file.source.text for name in functions):
+        return
+    for info in context.file.classes.values():
+        if not info.is_module:
+            continue
+        for name, function in info.methods.items():
+            certain = set(certain_nodes(function.body)) if name == "forward" else set()
+            for call in body(context.file, function).all(ast.Call):
+                full = context.file.qualify(dotted_name(call.func))
+                owner = functions.get(full.rpartition(".")[2], "")
+                if not full.endswith(owner.partition(".")[2] or full) or full == dotted_name(
+                    call.func
+                ):
+                    continue  # a function of the file's own
+                given = [
+                    gone[owner, n] for n in _names(context, function, call) if (owner, n) in gone
+                ]
+                if not given:
+                    continue
+                names = " and ".join(f"{change.name}=" for change in given)
+                renamed = [f"{c.replacement}= for {c.name}=" for c in given if c.replacement]
+                yield context.finding(
+                    CODE,
+                    Severity.ERROR if call in certain else Severity.INFO,
+                    info,
+                    call,
+                    f"{full.rpartition('.')[2]} takes no {names} since transformers "
+                    f"{given[0].until}: the call raises TypeError",
+                    f"Write {renamed[0]}, and leave out what is gone."
+                    if renamed
+                    else "Leave the argument out.",
+                )
+
+
+def _names(context: Context, function: FunctionNode, call: ast.Call) -> Iterator[str]:
+    """The keywords of a call, those of a dictionary of the same function among them."""
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            yield keyword.arg
+        elif isinstance(keyword.value, ast.Name):
+            for node in body(context.file, function).all(ast.Assign):
+                target = node.targets[0]
+                if (
+                    isinstance(target, ast.Name)
+                    and target.id == keyword.value.id
+                    and isinstance(node.value, ast.Dict)
+                ):
+                    for key in node.value.keys:
+                        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                            yield key.value

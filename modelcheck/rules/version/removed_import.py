@@ -1,0 +1,146 @@
+"""An import names what transformers no longer has.
+
+What it does
+------------
+Compares every `from transformers... import name` with a table of the modules and names that
+transformers releases have dropped, for the release given by `--transformers`, else for the
+releases that the vLLM release allows. An import in `try`/`except ImportError`, below
+`if TYPE_CHECKING` or below a condition on a version is left alone; one inside a function, or
+below any other condition, is `info`, because it may never run.
+
+Why it matters
+--------------
+vLLM imports the file to find the model class (all releases): a name that is gone ends that with
+"ImportError: cannot import name ...", and the model is refused.
+
+Example
+-------
+```python
+from transformers.utils.import_utils import is_torch_fx_available
+
+HAS_FX = is_torch_fx_available()
+```
+
+Use instead
+-----------
+```python
+import importlib.util
+
+HAS_FX = importlib.util.find_spec("torch.fx") is not None
+```
+
+Fix safety
+----------
+There is no fix: whether the name moved or its use must go is said in the advice.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from modelcheck.findings import Finding, Severity
+from modelcheck.rules.base import Context
+from modelcheck.source.classes import ClassInfo, dotted_name
+from modelcheck.source.installed import PACKAGE, absolute_name, tree_of
+from modelcheck.versions.judged import judged
+from modelcheck.versions.table import Change, removed_import
+
+CODE = "MC902"
+CATCHING = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+ALWAYS = {"is_torch_available"}  # true wherever vLLM runs
+Import = ast.Import | ast.ImportFrom
+
+
+def check(context: Context) -> Iterable[Finding]:
+    """One finding for each name."""
+    release = judged(context)
+    for node, certain, owner in _imports(context.file.source.tree.body, True, None, context):
+        for written, change in _changes(context, node):
+            if not release.lacks(change.until):
+                continue
+            yield context.finding(
+                CODE,
+                Severity.ERROR if certain else Severity.INFO,
+                owner,
+                node,
+                f"{written} is gone since transformers {change.until}"
+                + ("" if certain else ": the import fails if it ever runs"),
+                f"Use `{change.replacement}`."
+                if change.replacement
+                else "Remove the import and what uses it, or write the function in this file.",
+            )
+
+
+def _changes(context: Context, node: Import) -> Iterator[tuple[str, Change]]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.name.partition(".")[0] == PACKAGE:
+                change = removed_import(alias.name)
+                if change is not None:
+                    yield alias.name, change
+        return
+    module = _module(context, node)
+    if module.partition(".")[0] != PACKAGE:
+        return
+    for alias in node.names:
+        change = removed_import(module, alias.name)
+        if change is not None:
+            what = change.owner if not change.name else f"{module}.{alias.name}"
+            yield what, change
+
+
+def _module(context: Context, node: ast.ImportFrom) -> str:
+    """The full name of the module; a relative one only within a transformers tree."""
+    if not node.level:
+        return node.module or ""
+    path = Path(context.file.path).absolute()
+    if tree_of(path) is None:
+        return ""
+    return absolute_name(path, "." * node.level + (node.module or "")).rstrip(".")
+
+
+def _imports(
+    body: list[ast.stmt], certain: bool, owner: ClassInfo | None, context: Context
+) -> Iterator[tuple[Import, bool, ClassInfo | None]]:
+    """Imports that are not guarded, whether each certainly runs, and the class it is in."""
+    for node in body:
+        if isinstance(node, Import):
+            yield node, certain, owner
+        elif isinstance(node, ast.ClassDef):
+            inner = context.file.classes.get(node.name, owner)
+            yield from _imports(node.body, certain, inner, context)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _imports(node.body, False, owner, context)
+        elif isinstance(node, ast.Try):
+            if not any(_catches(handler) for handler in node.handlers):
+                yield from _imports(node.body, certain, owner, context)
+                yield from _imports(node.finalbody, certain, owner, context)
+        elif isinstance(node, ast.If):
+            names = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)} | {
+                n.attr for n in ast.walk(node.test) if isinstance(n, ast.Attribute)
+            }
+            if any("TYPE_CHECKING" in name or "version" in name.lower() for name in names):
+                continue
+            plain = isinstance(node.test, ast.Call) and dotted_name(node.test.func) in ALWAYS
+            yield from _imports(node.body, certain and plain, owner, context)
+            yield from _imports(node.orelse, False, owner, context)
+        elif isinstance(node, ast.With) and not _suppresses(node):
+            yield from _imports(node.body, certain, owner, context)
+
+
+def _suppresses(node: ast.With) -> bool:
+    """Is it ``with contextlib.suppress(...)``?"""
+    return any(
+        isinstance(item.context_expr, ast.Call)
+        and dotted_name(item.context_expr.func).endswith("suppress")
+        for item in node.items
+    )
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(dotted_name(kind).rpartition(".")[2] in CATCHING for kind in kinds)

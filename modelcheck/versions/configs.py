@@ -1,0 +1,90 @@
+"""What a configuration class of the repo gives its objects, as far as its source tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from modelcheck.rules.base import Context
+from modelcheck.source.bodies import callee_name, nodes_of
+from modelcheck.source.classes import ClassInfo, FileIndex, is_self_attribute
+from modelcheck.source.models import config_class
+
+BASES = {"PretrainedConfig", "PreTrainedConfig"}
+
+
+@lru_cache(maxsize=256)
+def names_of(info: ClassInfo) -> frozenset[str] | None:
+    """The attributes that the class itself gives its objects; None when that cannot be told.
+
+    It cannot with an ancestor that is out of sight, with ``setattr`` or with ``__getattr__``.
+    """
+    if not info.external_bases:
+        return None
+    if any(base.rpartition(".")[2] not in BASES for base in info.external_bases):
+        return None
+    names: set[str] = set()
+    for current in info.mro:
+        for item in current.node.body:
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                names.add(item.target.id)
+        names |= {*current.attributes, *current.methods}
+        for node in nodes_of(current.node):
+            if isinstance(node, ast.Name) and node.id == "setattr":
+                return None
+            if isinstance(node, ast.Attribute) and node.attr in ("update", "__dict__"):
+                return None
+            if isinstance(node, ast.Call) and callee_name(node) == "__init__":
+                names |= {keyword.arg for keyword in node.keywords if keyword.arg}
+        for node in nodes_of(current.file.source.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names.add(node.attr)  # another configuration may set it from outside
+        mapping = current.attributes.get("attribute_map")
+        if isinstance(mapping, ast.Dict):
+            names |= {str(k.value) for k in mapping.keys if isinstance(k, ast.Constant)}
+        elif mapping is not None:
+            return None
+    return None if names & {"__getattr__", "__getattribute__"} else frozenset(names)
+
+
+@lru_cache(maxsize=64)
+def file_config(file: FileIndex) -> ClassInfo | None:
+    """The one configuration class of all the models of a file."""
+    found = {config_class(i) for i in file.classes.values() if i.kind == "pretrained"}
+    if len(found) != 1:
+        return None
+    (one,) = found
+    return one
+
+
+def config_of(info: ClassInfo) -> ClassInfo | None:
+    """The configuration class of a model, or of a module in a file of one model.
+
+    None for one made of several configurations: which of them a class is given is not known.
+    """
+    found = config_class(info) or (None if info.kind == "pretrained" else file_config(info.file))
+    if found is None or found.find_attribute("sub_configs"):
+        return None
+    names = names_of(found)
+    return None if names is None or any(n.endswith("_config") for n in names) else found
+
+
+def given(context: Context) -> Mapping[str, Any]:
+    """The values of config.json, those of nested configurations among them."""
+    values: dict[str, Any] = {}
+    if context.repo is not None:
+        pending = [context.repo.config]
+        while pending:
+            current = pending.pop()
+            pending += [v for v in current.values() if isinstance(v, dict)]
+            values = {**current, **values}
+    return values
+
+
+def is_config(node: ast.AST) -> bool:
+    """Is it ``config`` or ``self.config``?"""
+    return (isinstance(node, ast.Name) and node.id == "config") or (
+        is_self_attribute(node) and isinstance(node, ast.Attribute) and node.attr == "config"
+    )

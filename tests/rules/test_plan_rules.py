@@ -1,0 +1,223 @@
+"""Family plans: tensor- and pipeline-parallel plans against the modules they are for."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from modelcheck.fusers.contract import contract_for
+from modelcheck.rules.base import rule_named
+from modelcheck.scan import Scanner, Selection
+
+FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
+
+
+def example(code, section="Example"):
+    text = rule_named(code).sections[section]
+    return re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+
+
+@pytest.fixture
+def scan(tmp_path):
+    def run(code, text, vllm=None):
+        path = tmp_path / "modeling_x.py"
+        path.write_text(text)
+        return Scanner(contract_for(vllm), Selection(select=(code,))).scan([str(path)]).findings
+
+    return run
+
+
+def change(text, *pairs):
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def test_the_stale_plan_of_a_whole_model():
+    folder = FIXTURES / "rules" / "plan_names_nothing"
+    scanner = Scanner(selection=Selection(select=("MC8",)))
+    (finding,) = scanner.scan([str(folder / "modeling_bad.py")]).findings
+    assert (finding.code, finding.class_name, finding.span.line) == ("MC802", "FagusConfig", 19)
+    assert (finding.severity, finding.tp_only) == ("slow", True)
+    assert "'layers.*.self_attn.q_proj'" in finding.advice
+    assert scanner.scan([str(folder / "modeling_good.py")]).findings == ()
+
+
+class TestPlanNamesNothing:
+    def test_one_stale_entry_is_worth_knowing_only(self, scan):
+        text = change(example("MC807", "Use instead"), ('"layers.*.o_proj"', '"layers.*.dense"'))
+        (finding,) = scan("MC802", text)
+        assert finding.severity == "info"
+        assert "'layers.*.dense'" in finding.message
+
+    def test_a_module_that_a_setting_brings_is_none(self, scan):
+        text = change(
+            example("MC807", "Use instead"),
+            ('"layers.*.o_proj"', '"layers.*.extra": "rowwise",\n        "layers.*.o_proj"'),
+            (
+                "        self.scaling =",
+                "        if config.hidden_size < 0:\n"
+                "            self.extra = nn.Linear(1, 1)\n"
+                "        self.scaling =",
+            ),
+        )
+        assert scan("MC802", text) == ()
+
+    def test_names_of_embeddings_and_parameters_are_no_stale_names(self, scan):
+        text = change(
+            example("MC807", "Use instead"),
+            (
+                '"layers.*.o_proj"',
+                '"embed_tokens": "x",\n        "layers.*.q_proj.weight": "x",\n'
+                '        "layers.*.o_proj"',
+            ),
+        )
+        assert scan("MC802", text) == ()
+
+    def test_below_a_module_that_is_not_known_anything_may_be(self, scan):
+        text = change(
+            example("MC807", "Use instead"),
+            ('"layers.*.o_proj"', '"layers.*.block.fc": "rowwise",\n        "layers.*.o_proj"'),
+            ("        self.scaling =", "        self.block = make(config)\n        self.scaling ="),
+        )
+        assert scan("MC802", text) == ()
+
+
+class TestPlanEntryRefused:
+    def test_no_regular_expression(self, scan):
+        text = change(example("MC803"), ('("colwise", "rowwise")', '"replicate"'))
+        assert scan("MC803", text) == ()
+        (finding,) = scan("MC803", change(text, ('"out_gate":', '"out_**gate":')))
+        assert "no regular expression" in finding.message
+        assert (finding.severity, finding.tp_only) == ("error", False)
+
+    def test_a_layer_that_is_fused_is_not_looked_up(self, scan):
+        text = change(example("MC803", "Use instead"), ('q_proj": "colwise"', 'q_proj": None'))
+        assert scan("MC803", text) == ()
+
+
+@pytest.mark.parametrize("style", ["replicate", "mla_kv_a_proj", "replicated_with_grad_allreduce"])
+def test_a_style_that_leaves_the_layer_whole(scan, style):
+    assert scan("MC804", change(example("MC804"), ("colwise_rep", style))) == ()
+
+
+@pytest.mark.parametrize("style", ["packed_colwise", "rowwise_rep", "grouped_gemm"])
+def test_a_style_that_vllm_does_not_know(scan, style):
+    (finding,) = scan("MC804", change(example("MC804"), ("colwise_rep", style)))
+    assert (finding.severity, finding.tp_only) == ("slow", True)
+
+
+class TestPlanKeyTooWide:
+    def test_the_finding(self, scan):
+        (finding,) = scan("MC805", example("MC805"))
+        assert "mix_gate" in finding.message
+        assert (finding.severity, finding.tp_only) == ("error", True)
+
+    def test_a_style_that_gathers_does_no_harm(self, scan):
+        text = change(example("MC805"), ('"mix": "colwise"', '"mix": "colwise_gather_output"'))
+        assert scan("MC805", text) == ()
+
+    def test_a_key_for_all_below_a_module_is_meant(self, scan):
+        text = change(example("MC805", "Use instead"), ('"layers.*.o_proj"', '"layers.*"'))
+        assert scan("MC805", text) == ()
+
+
+class TestNoPlan:
+    def test_a_model_that_fuses_throughout_needs_none(self, scan):
+        text = example("MC807", "Use instead")
+        without = re.sub(r"    base_model_tp_plan = \{.*?\n    \}\n", "", text, flags=re.DOTALL)
+        assert without != text
+        assert scan("MC806", without) == ()
+
+
+class TestHardCodedHeads:
+    def test_every_projection(self, scan):
+        found = scan("MC807", example("MC807"))
+        assert len(found) == 3
+        assert all((f.severity, f.tp_only) == ("error", True) for f in found)
+
+    @pytest.mark.parametrize(
+        "shape",
+        [
+            "batch, length, -1",
+            "*hidden_states.shape[:-1], -1",
+            "batch, length, -1, 1",
+        ],
+    )
+    def test_the_attention_s_output_may_be_any_width(self, scan, shape):
+        text = change(
+            example("MC807", "Use instead"), ("reshape(batch, length, -1)", f"reshape({shape})")
+        )
+        assert scan("MC807", text) == ()
+
+    @pytest.mark.parametrize("shape", ["batch, length, 64", "batch, length, _"])
+    def test_the_attention_s_output(self, scan, shape):
+        text = change(
+            example("MC807", "Use instead"), ("reshape(batch, length, -1)", f"reshape({shape})")
+        )
+        (finding,) = scan("MC807", text)
+        assert "attention's output" in finding.message
+
+    def test_what_is_not_cut_may_have_all_heads(self, scan):
+        text = change(
+            example("MC807"), ("self.q_proj(hidden_states)", "self.q_proj(input=hidden_states)")
+        )
+        lines = {f.span.line for f in scan("MC807", change(text, ('"colwise"', '"replicate"')))}
+        q_line = text[: text.index("self.q_proj(input=")].count("\n") + 1
+        assert len(lines) == 2 and q_line not in lines  # k and v are still merged, and cut
+
+
+class TestFusedOutput:
+    def test_without_the_dropout_vllm_finds_it(self, scan):
+        text = change(
+            example("MC808"), ("self.down_proj(self.dropout(gated))", "self.down_proj(gated)")
+        )
+        assert scan("MC808", text) == ()
+
+    def test_another_style_does_not_do(self, scan):
+        text = change(
+            example("MC808", "Use instead"),
+            ('down_proj": "rowwise"', 'down_proj": "rowwise_split_input"'),
+        )
+        (finding,) = scan("MC808", text)
+        assert (finding.class_name, finding.severity, finding.tp_only) == ("MyMLP", "error", True)
+
+
+class TestFullWidth:
+    def test_a_parameter(self, scan):
+        text = change(
+            example("MC809"),
+            ("nn.LayerNorm(config.hidden_size)", "nn.Parameter(torch.ones(config.hidden_size))"),
+            ("self.q_norm(query)", "(query * self.q_norm)"),
+        )
+        (finding,) = scan("MC809", text)
+        assert "each of the 64 outputs of q_proj" in finding.message
+
+    def test_a_norm_of_another_value(self, scan):
+        text = change(
+            example("MC809"),
+            ("self.q_norm(query)", "query"),
+            ("self.o_proj(output)", "self.q_norm(self.o_proj(output))"),
+        )
+        assert scan("MC809", text) == ()
+
+
+class TestPipeline:
+    def test_lists_without_parameters_do_not_count(self, scan):
+        text = change(
+            example("MC810"),
+            ("nn.Linear(config.hidden_size, config.hidden_size) for", "nn.Dropout() for"),
+        )
+        assert scan("MC810", text) == ()
+
+    def test_a_plan_that_names_one_list(self, scan):
+        plan = '    base_model_pp_plan = {"embed_tokens": ((), ()), "layers": ((), ())}\n'
+        text = change(example("MC810"), ("    base_model_tp_plan", f"{plan}    base_model_tp_plan"))
+        assert scan("MC810", text) == ()
+
+    def test_no_list(self, scan):
+        plan = '    base_model_pp_plan = {"embed_tokens": ((), ()), "embed_positions": ((), ())}\n'
+        text = change(example("MC810"), ("    base_model_tp_plan", f"{plan}    base_model_tp_plan"))
+        (finding,) = scan("MC810", text)
+        assert (finding.severity, "no ModuleList" in finding.message) == ("info", True)

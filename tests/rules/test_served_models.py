@@ -1,0 +1,259 @@
+"""MC111 to MC117, MC203 to MC205 and MC309 to MC312: what a built model would do in vLLM.
+
+Every faulty model is a rule's own example or a small change of it; near misses stay silent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from modelcheck.findings import Finding, Severity
+from modelcheck.fusers.contract import contract_for
+from modelcheck.rules.base import rule_named
+from modelcheck.scan import Scanner, Selection
+
+BLOCK = re.compile(r"```(?:python|json)\n(.*?)```", re.DOTALL)
+
+
+def example(code: str) -> str:
+    return BLOCK.search(rule_named(code).sections["Example"])[1]  # type: ignore[index]
+
+
+def repaired(code: str) -> str:
+    return BLOCK.search(rule_named(code).sections["Use instead"])[1]  # type: ignore[index]
+
+
+def changed(text: str, *pairs: tuple[str, str]) -> str:
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.fixture
+def scan(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def run(
+        code: str, text: str, vllm: str | None = None, config: dict[str, object] | None = None
+    ) -> list[Finding]:
+        path = tmp_path / "modeling_toy.py"
+        path.write_text(text)
+        if config is not None:
+            (tmp_path / "config.json").write_text(json.dumps(config))
+        scanner = Scanner(contract_for(vllm), Selection(select=(code,)))
+        return list(scanner.scan([str(path)]).findings)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("code", "class_name", "severity", "before_0_30"),
+    [
+        ("MC111", "ToyAttention", Severity.ERROR, Severity.WRONG),
+        ("MC112", "ToyLayer", Severity.ERROR, Severity.WRONG),
+        ("MC113", "ToyGate", Severity.WRONG, Severity.WRONG),
+        ("MC114", "ToyAttention", Severity.WRONG, Severity.WRONG),
+        ("MC115", "ToyAttention", Severity.ERROR, Severity.ERROR),
+        ("MC116", "ToyAttention", Severity.ERROR, None),
+        ("MC117", "ToyModel", Severity.WRONG, Severity.WRONG),
+        ("MC203", "ToyShift", Severity.WRONG, Severity.WRONG),
+        ("MC204", "ToyModel", Severity.WRONG, Severity.WRONG),
+        ("MC205", "ToyAttention", Severity.WRONG, Severity.WRONG),
+        ("MC309", "ToyLayer", Severity.ERROR, Severity.ERROR),
+        ("MC310", "ToyForCausalLM", Severity.WRONG, Severity.WRONG),
+        ("MC311", "ToyLinear", Severity.WRONG, Severity.WRONG),
+    ],
+)
+def test_each_fault_on_its_class(scan, code, class_name, severity, before_0_30):  # type: ignore[no-untyped-def]
+    (finding,) = scan(code, example(code))
+    assert (finding.class_name, finding.severity) == (class_name, severity)
+    earlier = scan(code, example(code), "0.29")
+    assert [f.severity for f in earlier] == ([before_0_30] if before_0_30 else [])
+
+
+LAYER_TYPES = 'self.layer_types = ["linear_attention", "full_attention"] * 2'
+
+
+def test_config_json_decides_which_layers_there_are(scan):  # type: ignore[no-untyped-def]
+    text = changed(
+        example("MC112"),
+        ("        **kwargs,\n    ):", "        layer_types=None,\n        **kwargs,\n    ):"),
+        (LAYER_TYPES, "self.layer_types = layer_types"),
+    )
+    full = {"model_type": "toy", "num_hidden_layers": 4, "layer_types": ["full_attention"] * 4}
+    assert scan("MC112", text, config=full) == []
+    mixed = full | {"layer_types": ["full_attention"] * 3 + ["linear_attention"]}
+    (finding,) = scan("MC112", text, config=mixed)
+    assert "Layer 3 (linear_attention)" in finding.message
+
+
+def test_nothing_is_said_of_layers_that_cannot_be_told(scan):  # type: ignore[no-untyped-def]
+    text = changed(
+        example("MC112"),
+        ("            self.mixer = ToyMixer(config)", "            self.mixer = MIXERS[layer_idx]"),
+    )
+    assert scan("MC112", text) == []
+
+
+def test_a_constant_index_and_none(scan):  # type: ignore[no-untyped-def]
+    good = repaired("MC113")
+    made = "[ToyLayer(config, index) for index in range(config.num_hidden_layers)]"
+    same = changed(good, (made, made.replace("(config, index)", "(config, 0)")))
+    (finding,) = scan("MC111", same)
+    assert "layers.0.self_attn and layers.1.self_attn" in finding.message
+    none = changed(good, (made, made.replace("(config, index)", "(config, None)")))
+    (finding,) = scan("MC111", none)
+    assert "without a layer_idx" in finding.message
+    assert scan("MC111", good) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("self.attention_cap = 50.0", "self.attention_cap = None", False),
+        ("softcap=self.cap", "position_bias=hidden_states", False),  # not known to be a value
+        ("softcap=self.cap", "position_bias=1.0", True),
+        ("softcap=self.cap", "sliding_window=64", True),
+        ("softcap=self.cap", "sliding_window=None", False),
+        ("softcap=self.cap", "dropout=0.0", False),
+    ],
+)
+def test_arguments_of_the_interface(scan, old, new, found):  # type: ignore[no-untyped-def]
+    assert bool(scan("MC114", changed(example("MC114"), (old, new)))) == found
+
+
+def test_a_window_on_some_layers_needs_layer_types(scan):  # type: ignore[no-untyped-def]
+    text = changed(
+        example("MC114"),
+        ("self.attention_cap = 50.0", "self.sliding_window = 64"),
+        ("self.cap = config.attention_cap", "self.window = 64 if layer_idx % 2 else None"),
+        ("softcap=self.cap", "sliding_window=self.window"),
+    )
+    (finding,) = scan("MC114", text)
+    assert "on every layer" in finding.message
+    kinds = 'self.sliding_window = 64\n        self.layer_types = ["full_attention", "KIND"] * 2'
+    named = changed(text, ("self.sliding_window = 64", kinds))
+    assert scan("MC114", named.replace("KIND", "sliding_attention")) == []
+    (finding,) = scan("MC114", named.replace("KIND", "windowed"))
+    assert "does not call" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        ("output = output.permute(0, 2, 1, 3)", True),
+        ("output = output.flatten(2)", True),
+        ("batch, length, heads, size = output.shape", True),
+        ("output = output.reshape(*hidden_states.shape[:-1], -1)", False),
+        ("output = output.reshape(1, -1, 4, 16).transpose(1, 2)", False),
+        ("output = output.unsqueeze(0)", False),
+        ("output = output.contiguous()", False),
+    ],
+)
+def test_what_the_result_may_be_used_for(scan, use, found):  # type: ignore[no-untyped-def]
+    old = "output = output.transpose(1, 2).transpose(1, 2)"
+    assert bool(scan("MC115", changed(example("MC115"), (old, use)))) == found
+
+
+def test_a_rebound_result_is_not_vllms(scan):  # type: ignore[no-untyped-def]
+    old = "output = output.transpose(1, 2).transpose(1, 2)"
+    use = "output = output.view(1, -1, 4, 16)\n        output = output.transpose(1, 2)"
+    assert scan("MC115", changed(example("MC115"), (old, use))) == []
+
+
+def test_an_unused_attn_does_no_harm(scan):  # type: ignore[no-untyped-def]
+    text = changed(example("MC116"), ("        output = self.attn(output)\n", ""))
+    assert scan("MC116", text) == []
+
+
+@pytest.mark.parametrize("size", ["1", "kernel_size=1"])
+def test_a_convolution_of_one_token_mixes_nothing(scan, size):  # type: ignore[no-untyped-def]
+    old = "4, padding=3, groups=config.hidden_size"
+    assert scan("MC203", changed(example("MC203"), (old, size))) == []
+
+
+@pytest.mark.parametrize(
+    "call", ["torch.roll(hidden_states, 1, 1)", "F.pad(hidden_states, (0, 0, 1, -1))"]
+)
+def test_token_shifts_mix(scan, call):  # type: ignore[no-untyped-def]
+    old = "self.conv(hidden_states.transpose(1, 2)).transpose(1, 2)"
+    assert len(scan("MC203", changed(example("MC203"), (old, call)))) == 1
+
+
+def test_a_scale_for_all_embeddings_is_right(scan):  # type: ignore[no-untyped-def]
+    old = "inputs_embeds = self.embed_tokens(input_ids) * self.config.hidden_size**0.5\n"
+    new = (
+        "inputs_embeds = self.embed_tokens(input_ids)\n        inputs_embeds = inputs_embeds * 8\n"
+    )
+    text = changed(example("MC204"), (old, new))
+    assert scan("MC204", text) == []
+    assert (
+        len(
+            scan(
+                "MC204",
+                text.replace(
+                    "        inputs_embeds = inputs_embeds * 8", " " * 12 + "inputs_embeds *= 8"
+                ),
+            )
+        )
+        == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("self.logits_scaling = 8.0", "self.logits_scaling = 1.0", False),
+        ("logits / self.config.logits_scaling", "logits.float()", False),
+        ("logits / self.config.logits_scaling", "logits * 0.25", True),
+        ("logits / self.config.logits_scaling", "logits * self.config.logit_scale", False),
+        ("logits / self.config.logits_scaling", "logits / self.config.unheard_of", False),
+    ],
+)
+def test_what_a_head_may_do(scan, old, new, found):  # type: ignore[no-untyped-def]
+    assert bool(scan("MC310", changed(example("MC310"), (old, new)))) == found
+
+
+def test_a_module_before_the_head(scan):  # type: ignore[no-untyped-def]
+    text = changed(
+        example("MC310"),
+        ("        self.lm_head =", "        self.norm = ToyNorm()\n        self.lm_head ="),
+        ("self.lm_head(hidden_states)", "self.lm_head(self.norm(hidden_states))"),
+        ("logits / self.config.logits_scaling", "logits.float()"),
+        (
+            "class ToyForCausalLM",
+            "class ToyNorm(nn.Module):\n    def forward(self, x):\n        return x\n\n\n"
+            "class ToyForCausalLM",
+        ),
+    )
+    (finding,) = scan("MC310", text)
+    assert "norm before its head" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("body", "severity"),
+    [
+        ("return super().forward(x)", None),
+        ("return F.linear(x, self.weight, self.bias)", None),
+        ("y = x @ self.weight.T\n        return y + self.bias", None),
+        ("return super().forward(x), x", Severity.ERROR),
+        ("return super().forward(x).tanh()", Severity.WRONG),
+    ],
+)
+def test_forwards_of_linear_layers(scan, body, severity):  # type: ignore[no-untyped-def]
+    text = changed(example("MC311"), ("return super().forward(x) * 0.5", body))
+    assert [f.severity for f in scan("MC311", text)] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("vllm", "severity"),
+    [("0.25", Severity.SLOW), ("0.32", Severity.SLOW), ("0.33", Severity.INFO)],
+)
+def test_dynamic_rope(tmp_path, vllm, severity):  # type: ignore[no-untyped-def]
+    path = tmp_path / "config.json"
+    path.write_text(example("MC312"))
+    scanner = Scanner(contract_for(vllm), Selection(select=("MC312",)))
+    assert [f.severity for f in scanner.scan([str(path)]).findings] == [severity]
