@@ -202,7 +202,7 @@ class Document:
         lines = [self.line(node) for node in changes]
         untouched = {node for node in self.module.body if not self._spans_any(node, lines)}
         new = self.module.visit(_Rewriter(changes, untouched)).code
-        lost = _comments(self.text) - _comments(new)
+        lost = comments(self.text) - comments(new)
         if lost:
             raise FixRefused(f"the comment {next(iter(lost))!r} would be lost")
         return new
@@ -230,7 +230,7 @@ class _Rewriter(cst.CSTTransformer):
         return updated_node if change is None else change(updated_node)
 
 
-def _comments(text: str) -> Counter[str]:
+def comments(text: str) -> Counter[str]:
     """The comments of a text; what looks like one in a string is the same before and after."""
     return Counter(re.findall(r"#[^\r\n]*", text))
 
@@ -249,7 +249,8 @@ def _statements(body: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
 
 
 @lru_cache(maxsize=4)
-def _parse(path: str, text: str) -> Document:
+def parsed(path: str, text: str) -> Document:
+    """A text, parsed once. Raises `FixRefused`."""
     try:
         return Document(path, text, cst.parse_module(text))
     except (cst.ParserSyntaxError, RecursionError) as error:
@@ -259,7 +260,7 @@ def _parse(path: str, text: str) -> Document:
 
 def document(text: str, finding: Finding) -> Document:
     """The text a finding is about, parsed once. Raises `FixRefused`."""
-    return _parse(finding.path, text)
+    return parsed(finding.path, text)
 
 
 def find(node: cst.CSTNode, matcher: m.BaseMatcherNode) -> list[cst.CSTNode]:

@@ -63,7 +63,7 @@ class Packing:
     scalings: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
-class EmulatedAttention(nn.Module):
+class EmulatedAttention(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Attention of one layer over the sequences of a packed row.
 
     ``kv_heads`` is None for latent attention, whose heads vLLM does not take from the config.
@@ -94,8 +94,9 @@ class EmulatedAttention(nn.Module):
         """Rows of tokens in, [tokens, heads * head_size] out."""
         tokens = query.shape[0]
         query = self._heads("query", query, self.heads)
-        key, value = self._heads("key", key, self.kv_heads), self._heads(
-            "value", value, self.kv_heads
+        key, value = (
+            self._heads("key", key, self.kv_heads),
+            self._heads("value", value, self.kv_heads),
         )
         rows = [self._segment(s, query, key, value) for s in self.packing.segments]
         return torch.cat(rows).reshape(tokens, -1)
@@ -199,9 +200,7 @@ def attach(model: nn.Module, config: PretrainedConfig) -> Packing:
     for index in range(text.num_hidden_layers):
         if index not in found:
             kind = f" ({kinds[index]})" if kinds and index < len(kinds) else ""
-            raise Refused(
-                f"layer {index}{kind} does not dispatch through the attention interface"
-            )
+            raise Refused(f"layer {index}{kind} does not dispatch through the attention interface")
         path, module, call = found[index]
         latent = getattr(text, "kv_lora_rank", None) is not None
         size = head_size(text)
@@ -312,5 +311,6 @@ def window(text: PretrainedConfig, index: int) -> int | None:
     """How many tokens a layer sees, itself included; None is all."""
     size = getattr(text, "sliding_window", None) or None
     kinds = getattr(text, "layer_types", None)
-    everywhere = kinds is None or all(kind == SLIDING for kind in kinds)
-    return size if everywhere or kinds[index] == SLIDING else None
+    if kinds is None or all(kind == SLIDING for kind in kinds):
+        return size
+    return size if kinds[index] == SLIDING else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -13,9 +13,6 @@ from modelcheck.emulate.attention import SLIDING, Refused, attentions
 from modelcheck.emulate.engine import Engine, Fed, Step
 from modelcheck.emulate.models import Models
 from modelcheck.emulate.results import FirstDifference
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig
 
 FULL = ("full_attention", "attention", SLIDING)
 
@@ -175,5 +172,3 @@ def _mixing(case: Case) -> Iterator[str]:
             "one prompt alone gives the ordinary outputs, several in one row do not: something "
             "outside attention mixes the tokens of the row"
         )
-
-

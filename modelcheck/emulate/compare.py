@@ -34,9 +34,7 @@ def prompt_result(
     )
 
 
-def _same_choice(
-    ordinary: torch.Tensor, emulated: torch.Tensor, tolerance: float
-) -> torch.Tensor:
+def _same_choice(ordinary: torch.Tensor, emulated: torch.Tensor, tolerance: float) -> torch.Tensor:
     theirs = ordinary.gather(-1, emulated.argmax(-1, keepdim=True))[:, 0]
     return theirs >= ordinary.amax(-1) - tolerance
 

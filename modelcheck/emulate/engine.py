@@ -99,7 +99,6 @@ class Engine:
         for attention in attentions(self.base):
             attention.cache.clear()
 
-    @torch.no_grad()
     def call(self, step: Step, *, embeds: bool = False, stretch: int = 1) -> torch.Tensor:
         """The hidden states of a step, [tokens, width]. ``stretch`` multiplies the positions.
 
@@ -112,12 +111,13 @@ class Engine:
         self.packing.segments = _segments(step)
         given: dict[str, Any] = {"input_ids": ids, "inputs_embeds": None}
         try:
-            if embeds:
-                own = self.base.get_input_embeddings()(ids)
-                given = {"input_ids": None, "inputs_embeds": own}
-            out = self.base(
-                **given, use_cache=False, position_ids=positions * stretch, return_dict=False
-            )
+            with torch.no_grad():
+                if embeds:
+                    own = self.base.get_input_embeddings()(ids)
+                    given = {"input_ids": None, "inputs_embeds": own}
+                out = self.base(
+                    **given, use_cache=False, position_ids=positions * stretch, return_dict=False
+                )
             hidden: torch.Tensor = out[0][0, ...]
         except ModelcheckError:
             raise
@@ -127,7 +127,8 @@ class Engine:
 
     def outputs(self, hidden: torch.Tensor) -> torch.Tensor:
         """Log-probabilities, or the hidden states themselves without a head."""
-        return hidden if self.head is None else self.head(hidden)
+        with torch.no_grad():
+            return hidden if self.head is None else self.head(hidden)
 
     def generate(
         self, prompts: Sequence[Sequence[int]], steps: int, seed: int = 0

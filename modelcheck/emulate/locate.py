@@ -101,14 +101,14 @@ def first_difference(
     """The first module to end whose inputs are equal and whose outputs are not."""
     for path, theirs in other.items():
         mine = ordinary.get(path)
-        if mine is None or path.rpartition(".")[2] == "attn" and not mine["outputs"]:
+        if mine is None:
             continue
         largest, differ = _largest(mine["outputs"], theirs["outputs"], tolerance)
         if not differ:
             continue
         common = [name for name in mine["inputs"] if name in theirs["inputs"]]
-        inputs = ([side["inputs"][n] for n in common] for side in (mine, theirs))
-        if not _largest(*inputs, tolerance)[1]:
+        one, two = ([side["inputs"][name] for name in common] for side in (mine, theirs))
+        if not _largest(one, two, tolerance)[1]:
             return FirstDifference(path, theirs["class"], phase, largest)
     return None
 

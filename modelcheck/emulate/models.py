@@ -20,7 +20,7 @@ from modelcheck.emulate import narrow
 from modelcheck.emulate.attention import Refused, interface
 from modelcheck.emulate.ordinary import base_of, build_ordinary
 from modelcheck.emulate.spec import LARGEST, EmulateSpec
-from modelcheck.errors import BuildError, ModelcheckError
+from modelcheck.errors import BuildError
 from modelcheck.source.checkpoint import read_checkpoint
 from modelcheck.vllm import folder
 
@@ -71,24 +71,37 @@ def prepare(spec: EmulateSpec) -> Models:
             "to run; give smaller values with --set"
         )
     register()
-    try:
-        whole, has_head = build_ordinary(_fresh(config), spec.build.trust_remote_code, spec.seed)
-        if weights == "checkpoint":
-            load_checkpoint(whole, spec.build.folder)
-        else:
-            fill(whole, spec.seed)
-    except ModelcheckError:
-        raise
-    except Exception as error:
-        raise BuildError(f"{spec.build.target}: {describe(error, spec.build.folder)}") from error
+    whole, has_head = _ordinary(config, spec, weights)
     base = _as_vllm(config, spec)
-    transfer(whole, base)
+    missing = transfer(whole, base)
+    if missing and type(whole).__name__ not in (config.architectures or ()):
+        # Not the head that the configuration speaks of: go without.
+        whole, has_head = _ordinary(config, spec, weights, head=False)
+        missing = transfer(whole, base)
+    if missing:
+        raise Refused(f"weights that the base model needs are not in the checkpoint: {missing[0]}")
     reduced = [f"{d.name} {d.total} to {d.built}" for d in built.depths]
     reduced += [f"{name} to {value}" for name, value in narrowed]
     changes = dict(spec.build.overrides) | folder.changes(whole_config.to_dict(), config.to_dict())
     return Models(
         whole, base, config, has_head, weights, changes, tuple(reduced), tuple(built.notes)
     )
+
+
+def _ordinary(
+    config: PretrainedConfig, spec: EmulateSpec, weights: str, head: bool = True
+) -> tuple[PreTrainedModel, bool]:
+    """transformers' model with its weights, and whether it has a head."""
+    trusted, source = spec.build.trust_remote_code, spec.build.folder
+    try:
+        whole, has_head = build_ordinary(_fresh(config), trusted, spec.seed, head=head)
+        if weights == "checkpoint":
+            load_checkpoint(whole, source)
+        else:
+            fill(whole, spec.seed)
+    except Exception as error:
+        raise BuildError(f"{spec.build.target}: {describe(error, source)}") from error
+    return whole, has_head
 
 
 def _weights(spec: EmulateSpec) -> str:
@@ -117,7 +130,7 @@ def _count(config: PretrainedConfig, spec: EmulateSpec) -> int | None:
         model = meta.instantiate(copy.deepcopy(config), spec.build)
     except Exception:
         return None
-    return sum(p.numel() for p in model.parameters())
+    return sum(int(p.numel()) for p in model.parameters())
 
 
 def _fresh(config: PretrainedConfig) -> PretrainedConfig:
@@ -167,18 +180,14 @@ def load_checkpoint(model: PreTrainedModel, source: Path | None) -> None:
     model.load_state_dict(loaded.state_dict())
 
 
-def transfer(whole: PreTrainedModel, base: PreTrainedModel) -> None:
-    """Give vLLM's model the weights. Raises `Refused` for parameters that the file lacks."""
-    state = whole.state_dict()
+def transfer(whole: PreTrainedModel, base: PreTrainedModel) -> list[str]:
+    """Give vLLM's model the weights. Returns the names of parameters that there are none for."""
     inner = base_of(whole)
     prefix = next((f"{name}." for name, m in whole.named_modules() if m is inner and name), "")
-    own = {name.removeprefix(prefix): value for name, value in state.items()}
-    parameters = {name for name, _ in base.named_parameters()}
-    if missing := sorted(parameters - set(own)):
-        raise Refused(f"weights that the base model needs are not in the checkpoint: {missing[0]}")
-    base.load_state_dict(
-        {name: value for name, value in own.items() if name in base.state_dict()}, strict=False
-    )
+    own = {name.removeprefix(prefix): value for name, value in whole.state_dict().items()}
+    wanted = base.state_dict()
+    base.load_state_dict({n: v for n, v in own.items() if n in wanted}, strict=False)
+    return sorted({name for name, _ in base.named_parameters()} - set(own))
 
 
 def lost_buffers(model: PreTrainedModel) -> tuple[tuple[str, ...], str | None]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ENOUGH = 30_000_000  # parameters of a model that runs in seconds; smaller ones stay as they are
 MOST = 300_000_000  # parameters, 1.2 GB a copy; larger ones are not run
 
-VOCABULARY, WIDTH, HIDDEN = 512, 128, 128
+VOCABULARY, WIDTH, HIDDEN, HEADS = 512, 128, 128, 8
 WINDOWS = ("sliding_window", "attention_chunk_size")
 EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "top_k")
@@ -52,6 +52,11 @@ def steps(config: PretrainedConfig) -> Iterator[list[Change]]:
         if values.get("hidden_size", 0) > HIDDEN and heads:
             width = HIDDEN if size else max(HIDDEN, heads * 8)
             yield [(prefix + "hidden_size", width)]
+        shared = values.get("num_key_value_heads", heads or 1)
+        if heads and heads > HEADS and heads % shared == 0:
+            fewer = max(1, HEADS * shared // heads)
+            counts = {"num_key_value_heads": fewer, "num_attention_heads": fewer * heads // shared}
+            yield [(prefix + name, count) for name, count in counts.items() if name in values]
 
 
 def _experts(prefix: str, values: dict[str, int]) -> list[Change]:

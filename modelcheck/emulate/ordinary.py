@@ -11,31 +11,43 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from modelcheck.errors import BuildError
 
+# What an architecture is called that vLLM generates with; others give hidden states.
+GENERATING = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
 
-def build_ordinary(config: Any, trust_remote_code: bool, seed: int) -> tuple[Any, bool]:
-    """The model with its head if the repository or transformers has one; (model, has a head)."""
-    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModel, AutoModelForCausalLM
 
-    entries = getattr(config, "auto_map", None) or {}
-    remote = trust_remote_code and bool(entries)
-    known = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
-    has_head = "AutoModelForCausalLM" in entries if remote else known
-    auto = AutoModelForCausalLM if has_head else AutoModel
+def build_ordinary(
+    config: Any, trust_remote_code: bool, seed: int, *, head: bool = True
+) -> tuple[Any, bool]:
+    """The model with its head, if there is one and vLLM would use it; (model, has a head)."""
+    from transformers import AutoModel, AutoModelForCausalLM
+
+    has_head = head and _has_head(config, trust_remote_code)
     torch.manual_seed(seed)
-    model = auto.from_config(
+    model = (AutoModelForCausalLM if has_head else AutoModel).from_config(
         config, trust_remote_code=trust_remote_code, attn_implementation="eager"
     )
     return model.float().eval(), has_head
 
 
-@torch.no_grad()
+def _has_head(config: Any, trust_remote_code: bool) -> bool:
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    named = (getattr(config, "architectures", None) or [GENERATING[0]])[0]
+    if not named.endswith(GENERATING):
+        return False  # vLLM runs it for its hidden states
+    entries = getattr(config, "auto_map", None) or {}
+    if trust_remote_code and entries:
+        return "AutoModelForCausalLM" in entries
+    return type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
+
+
 def outputs(model: Any, tokens: Sequence[int], has_head: bool) -> torch.Tensor:
     """Log-probabilities (or hidden states) of one sequence, [tokens, width], without a cache."""
-    out = model(input_ids=torch.tensor([list(tokens)]), **_flags(model, use_cache=False))
+    with torch.no_grad():
+        out = model(input_ids=torch.tensor([list(tokens)]), **_flags(model, use_cache=False))
     return rows(out, has_head)
 
 
@@ -51,25 +63,26 @@ def _flags(model: Any, **values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if anything or name in taken}
 
 
-@torch.no_grad()
 def cached_outputs(model: Any, tokens: Sequence[int], prompt: int, has_head: bool) -> torch.Tensor:
     """The same with a cache: the prompt at once, then token by token."""
-    ids = torch.tensor([list(tokens)])
-    out = model(input_ids=ids[:, :prompt], **_flags(model, use_cache=True))
-    found = [rows(out, has_head)]
-    for index in range(prompt, len(tokens)):
-        out = model(
-            input_ids=ids[:, index : index + 1],
-            past_key_values=out.past_key_values,
-            use_cache=True,
-        )
+    ids, found, cache = torch.tensor([list(tokens)]), [], None
+    for start in (0, *range(prompt, len(tokens))):
+        part = ids[:, start : start + 1] if start else ids[:, :prompt]
+        with torch.no_grad():
+            out = model(input_ids=part, past_key_values=cache, use_cache=True)
         found.append(rows(out, has_head))
+        cache = out.past_key_values
     return torch.cat(found)
 
 
-def base_of(model: nn.Module) -> nn.Module:
+def base_of(model: Any) -> Any:
     """The base model inside a model with a head; the model itself without one."""
-    return getattr(model, getattr(model, "base_model_prefix", "") or "", None) or model
+    from transformers import PreTrainedModel
+
+    inner = getattr(model, model.base_model_prefix or "", None)
+    if inner is None:  # some name another prefix than the attribute that they have
+        inner = next((m for m in model.children() if isinstance(m, PreTrainedModel)), None)
+    return model if inner is None else inner
 
 
 def old_job(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,30 +107,27 @@ def old_job(payload: Mapping[str, Any]) -> dict[str, Any]:
     state, own = record["state"], model.state_dict()
     reshaped = [n for n in own if n in state and own[n].shape != state[n].shape]
     model.load_state_dict({n: v for n, v in state.items() if n not in reshaped}, strict=False)
-    answer: dict[str, Any] = {
+    if has_head != record["has_head"]:
+        raise BuildError(f"{payload['folder']}: only one of the two versions has a language head")
+    tolerance, sequences = payload["tolerance"], record["sequences"]
+    results = [
+        prompt_result(outputs(model, tokens, has_head), theirs, length, has_head, tolerance)
+        for tokens, length, theirs in zip(
+            sequences, record["lengths"], record["outputs"], strict=True
+        )
+    ]
+    first = None
+    if any(result.differs(tolerance) for result in results):
+        mine = captured(model, sequences, has_head)
+        first = first_difference(mine, record["captures"], tolerance, "prefill")
+    return {
         "missing": sorted(set(own) - set(state)),
         "unexpected": sorted(set(state) - set(own)),
         "reshaped": sorted(reshaped),
-        "buffers": sorted({n for n, _ in model.named_buffers()} | set(record["buffers"])),
+        "prompts": [vars(result) for result in results],
+        "first": vars(first) if first is not None else None,
         "versions": {"transformers": transformers.__version__, "torch": torch.__version__},
-        "prompts": [],
-        "first": None,
     }
-    if has_head != record["has_head"]:
-        raise BuildError(f"{payload['folder']}: only one of the two versions has a language head")
-    sequences = record["sequences"]
-    for tokens, length, theirs in zip(
-        sequences, record["lengths"], record["outputs"], strict=True
-    ):
-        mine = outputs(model, tokens, has_head)
-        result = prompt_result(mine, theirs, length, has_head, payload["tolerance"])
-        answer["prompts"].append(vars(result))
-    if any(r["prefill"] > payload["tolerance"] or (r["decode"] or 0) > payload["tolerance"]
-           for r in answer["prompts"]):
-        old = captured(model, sequences, has_head)
-        first = first_difference(old, record["captures"], payload["tolerance"], "prefill")
-        answer["first"] = vars(first) if first is not None else None
-    return answer
 
 
 def _old_config(payload: Mapping[str, Any]) -> Any:

@@ -58,6 +58,15 @@ class FirstDifference:
     largest: float
 
 
+def _finite(data: Any) -> Any:
+    """The same data without NaN and infinity, which JSON has not: they become null."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    return [_finite(v) for v in data] if isinstance(data, list | tuple) else data
+
+
 @dataclass(frozen=True)
 class EmulationReport:
     """A model's outputs in vLLM's way of calling it, beside those of transformers.
@@ -89,12 +98,12 @@ class EmulationReport:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for JSON, with the schema's version; a difference of NaN is null."""
-        data = asdict(self) | {"outcome": self.outcome.value, "versions": dict(self.versions)}
-        for prompt in data["prompts"]:
-            for key in ("prefill", "decode"):
-                value = prompt[key]
-                prompt[key] = None if value is None or not math.isfinite(value) else value
-        return {"schema_version": SCHEMA_VERSION, "evidence": "emulated", **data}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "evidence": "emulated",
+            "same": self.same,
+            **_finite(self.answer()),
+        }
 
     @classmethod
     def from_answer(cls, data: Mapping[str, Any]) -> EmulationReport:
@@ -147,3 +156,14 @@ class VersionsReport:
             and bool(self.prompts)
             and not any(p.differs(self.new.tolerance) for p in self.prompts)
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for JSON, the new version's report inside."""
+        data = asdict(self) | {"old_versions": dict(self.old_versions)}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "evidence": "emulated",
+            "same": self.same,
+            **_finite({key: value for key, value in data.items() if key != "new"}),
+            "new": self.new.to_json(),
+        }

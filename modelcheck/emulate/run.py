@@ -85,7 +85,7 @@ def compare_runs(
         old=before.build.target,
         new=report,
         prompts=tuple(PromptResult(**p) for p in found["prompts"]),
-        first=None if first is None else FirstDifference(**first),
+        first=report.first if first is None else FirstDifference(**first),
         missing=lost[0],
         unexpected=lost[1],
         reshaped=lost[2],

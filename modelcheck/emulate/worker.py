@@ -80,7 +80,8 @@ def emulate(spec: EmulateSpec, models: Models, record: str | None = None) -> Emu
     )
     lost, problem = lost_buffers(models.whole)
     differs = any(result.differs(tolerance) for result in results)
-    first, why = None, ()
+    first: FirstDifference | None = None
+    why: tuple[str, ...] = ()
     if record is not None:
         _write(record, models, sequences, ours=theirs)
     if differs:
@@ -225,7 +226,6 @@ def _write(
     torch.save(
         {
             "state": dict(models.whole.state_dict()),
-            "buffers": [name for name, _ in models.whole.named_buffers()],
             "has_head": models.has_head,
             "sequences": fed,
             "lengths": [len(s.prompt) for s in sequences],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -327,6 +327,7 @@ def _same(a: Any, b: Any) -> bool:
     return not isinstance(b, Sym) and bool(a == b)
 
 
+@lru_cache(maxsize=1024)
 def _is_closure(function: FunctionNode) -> bool:
     """Naming ``super`` makes a method a closure over its class."""
     return any(

@@ -145,7 +145,9 @@ def builtin(
             return list(zip(*[interpreter.iterate(a, node) for a in args], strict=False))
         case "tuple" | "list" | "set":
             values = interpreter.iterate(args[0], node) if args else []
-            return {"tuple": tuple, "set": as_set}.get(name, list)(values)
+            if name == "set":
+                return as_set(values)
+            return tuple(values) if name == "tuple" else values
         case "dict":
             return (
                 dict(kwargs)

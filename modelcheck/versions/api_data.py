@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from modelcheck.versions.table import Change, Kind
 
 _CACHE = "transformers.cache_utils.DynamicCache"
@@ -71,3 +73,19 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(Kind.CONSTANT, _ROPE, "default", "4.44.2", "5.0.0"),
 )
+
+# What every configuration of transformers 4.30 to 4.57 had unless it said otherwise.
+CONFIG_DEFAULTS: Mapping[str, str] = {
+    "pad_token_id": "None",
+    "bos_token_id": "None",
+    "eos_token_id": "None",
+    "sep_token_id": "None",
+    "decoder_start_token_id": "None",
+    "tie_word_embeddings": "True",
+    "tie_encoder_decoder": "False",
+    "is_decoder": "False",
+    "add_cross_attention": "False",
+    "cross_attention_hidden_size": "None",
+    "torchscript": "False",
+    "use_bfloat16": "False",
+}

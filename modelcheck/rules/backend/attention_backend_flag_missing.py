@@ -69,6 +69,7 @@ class MyModel(MyPreTrainedModel):
         self.layers = nn.ModuleList(
             [MyAttention(config, i) for i in range(config.num_hidden_layers)]
         )
+        self.post_init()
 
     def forward(self, input_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
         hidden_states = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds

@@ -26,6 +26,7 @@ class MyModel(MyPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.post_init()
 
     def forward(self, input_ids=None, inputs_embeds=None, **kwargs):
         return (self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds,)
@@ -46,6 +47,7 @@ class MyModel(MyPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.post_init()
 
     def forward(self, input_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
         return (self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds,)

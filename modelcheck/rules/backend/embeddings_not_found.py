@@ -22,6 +22,7 @@ class MyModel(PreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         self.tok_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.post_init()
 
     def forward(self, input_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
         return (self.tok_embeddings(input_ids) if inputs_embeds is None else inputs_embeds,)
@@ -40,6 +41,7 @@ class MyModel(PreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         self.tok_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.post_init()
 
     def forward(self, input_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
         return (self.tok_embeddings(input_ids) if inputs_embeds is None else inputs_embeds,)

@@ -246,7 +246,7 @@ from modelcheck.rules.base import Context
 from modelcheck.rules.modules import configuration
 from modelcheck.source.basemodel import is_language_head
 from modelcheck.source.bodies import Body, body, callee_name
-from modelcheck.source.callpath import children, hops
+from modelcheck.source.callpath import Child, children, hops
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 
 CODE = "MC310"
@@ -278,12 +278,10 @@ def _extra(
     context: Context, info: ClassInfo, function: FunctionNode
 ) -> Iterator[tuple[ast.AST, str]]:
     """What happens around the head, where the head is one linear layer."""
-    linear = {c.attr for c in children(info) if c.type_name == "torch.nn.Linear"}
-    models = {
-        c.attr
-        for c in children(info)
-        if not isinstance(c.cls, ClassInfo) or c.cls.kind == "pretrained"
-    }
+    built = children(info)
+    linear = {c.attr for c in built if c.type_name == "torch.nn.Linear"}
+    models = {c.attr for c in built if _is_model(c)}
+    modules = {c.attr for c in built if isinstance(c.cls, ClassInfo)} - models
     heads = [h for h in hops(info) if h.attr in linear and h.function is function]
     if len(heads) != 1 or not any(h.attr in models for h in hops(info)):
         return  # without a base model inside there is nothing for vLLM to build
@@ -292,7 +290,7 @@ def _extra(
     logits = _name_of(nodes, heads[0].call)
     for hop in hops(info):
         before = hop.function is function and hop.call.lineno <= heads[0].call.lineno
-        if before and hop.attr not in models | linear and _is_fed(nodes, hop.call, heads[0].call):
+        if before and hop.attr in modules and _is_fed(nodes, hop.call, heads[0].call):
             yield hop.call, f"runs {hop.attr} before its head"
     for node in (n for n in nodes.all(ast.BinOp) if isinstance(n.op, ast.Mult | ast.Div)):
         left_is = _mentions(node.left, logits, heads[0].call)
@@ -308,6 +306,13 @@ def _extra(
             continue
         word = "multiplies" if isinstance(node.op, ast.Mult) else "divides"
         yield node, f"{word} the logits by {ast.unparse(factor)} = {value:g}"
+
+
+def _is_model(child: Child) -> bool:
+    """Is it a model of its own, here or by its name elsewhere?"""
+    if isinstance(child.cls, ClassInfo):
+        return child.cls.kind == "pretrained"
+    return "Model" in child.cls
 
 
 def _name_of(nodes: Body, call: ast.Call) -> str:

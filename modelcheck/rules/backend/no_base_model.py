@@ -25,6 +25,7 @@ class MyForCausalLM(PreTrainedModel):
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList()
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
 
     def forward(self, input_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
         hidden_states = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
@@ -45,6 +46,7 @@ class MyModel(PreTrainedModel):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList()
+        self.post_init()
 
     def forward(self, input_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
         hidden_states = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
@@ -60,6 +62,7 @@ class MyForCausalLM(PreTrainedModel):
         super().__init__(config)
         self.model = MyModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
 
     def forward(self, input_ids=None, **kwargs):
         return (self.lm_head(self.model(input_ids, **kwargs)[0]),)

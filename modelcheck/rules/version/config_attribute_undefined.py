@@ -68,7 +68,7 @@ class MyModel(PreTrainedModel):
 
 Fix safety
 ----------
-There is no fix: the default belongs to the author's configuration.
+Safe: the attribute is read with `getattr` and the default that transformers 4 gave it.
 """
 
 from __future__ import annotations
@@ -76,9 +76,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.classes import ClassInfo
+from modelcheck.versions.api_data import CONFIG_DEFAULTS
 from modelcheck.versions.configs import config_of, given, is_config, names_of
 from modelcheck.versions.heads import is_head
 from modelcheck.versions.judged import Judged, judged, transformers_only
@@ -123,7 +124,16 @@ def _reads(
             f"config.{node.attr} raises AttributeError: {config.name} does not define it, and "
             f"since transformers {change.until} not every configuration has it",
             f"Give {config.name} a {node.attr}, or read it with getattr and a default.",
+            _fix(node.attr),
         )
+
+
+def _fix(name: str) -> Fix | None:
+    default = CONFIG_DEFAULTS.get(name)
+    if default is None:
+        return None
+    title = f"read {name} with the default that transformers 4 gave it"
+    return Fix("v5_token_ids", title, data={"name": name, "default": default})
 
 
 def _written(body: list[ast.stmt], name: str) -> bool:

@@ -43,7 +43,7 @@ class MyForCausalLM(PreTrainedModel):
 
 Fix safety
 ----------
-There is no fix: the call belongs after the last attribute that the constructor makes.
+Safe: the call becomes the last statement of the constructor, in place of `init_weights`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import (
     body,
@@ -95,6 +95,7 @@ def check(context: Context) -> Iterable[Finding]:
             else f"{CALL} is never called: since transformers {SINCE} from_pretrained raises "
             "AttributeError, because all_tied_weights_keys does not exist",
             f"Call self.{CALL}() as the last statement of __init__.",
+            Fix("v5_post_init", f"call self.{CALL}() at the end of __init__"),
         )
 
 

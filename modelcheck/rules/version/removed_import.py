@@ -31,7 +31,9 @@ HAS_FX = importlib.util.find_spec("torch.fx") is not None
 
 Fix safety
 ----------
-There is no fix: whether the name moved or its use must go is said in the advice.
+Safe where the name moved, is not used, or is a check that is always true (the condition goes; so
+do calls of `torch.fx.wrap` below it, which only mark functions for tracing). Unsafe for helpers
+of `prune_heads` and `parallelize`: those methods go too. Otherwise there is no fix.
 """
 
 from __future__ import annotations
@@ -40,11 +42,13 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
+from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import ClassInfo, dotted_name
 from modelcheck.source.installed import PACKAGE, absolute_name, tree_of
 from modelcheck.versions.judged import judged
+from modelcheck.versions.moves import DEAD_HELPERS, always_true, successor
 from modelcheck.versions.table import Change, removed_import
 
 CODE = "MC902"
@@ -57,7 +61,7 @@ def check(context: Context) -> Iterable[Finding]:
     """One finding for each name."""
     release = judged(context)
     for node, certain, owner in _imports(context.file.source.tree.body, True, None, context):
-        for written, change in _changes(context, node):
+        for written, name, change in _changes(context, node):
             if not release.lacks(change.until):
                 continue
             yield context.finding(
@@ -70,16 +74,46 @@ def check(context: Context) -> Iterable[Finding]:
                 f"Use `{change.replacement}`."
                 if change.replacement
                 else "Remove the import and what uses it, or write the function in this file.",
+                _fix(context, node, name, change) if certain else None,
             )
 
 
-def _changes(context: Context, node: Import) -> Iterator[tuple[str, Change]]:
+def _fix(context: Context, node: Import, name: str, change: Change) -> Fix | None:
+    """The fix, where the table knows what to write or the file does not use the name."""
+    if isinstance(node, ast.Import) or node.level:
+        return None
+    module = node.module or ""
+    data = {"module": module, "name": name}
+    instead = successor(change, module, name)
+    if instead is not None:
+        new = dict(zip(("home", "new"), instead, strict=True))
+        return Fix("v5_imports", f"import {instead[1]} from {instead[0]}", data={**data, **new})
+    if name in DEAD_HELPERS and _used(context, node, name):
+        title = f"remove {name} and the methods that it is for"
+        return Fix("v5_imports", title, Safety.UNSAFE, data)
+    if always_true(name):
+        return Fix("v5_imports", f"remove {name}, which is always true", data=data)
+    if not _used(context, node, name):
+        return Fix("v5_imports", f"remove the import of {name}, which is not used", data=data)
+    return None
+
+
+def _used(context: Context, node: ast.ImportFrom, name: str) -> bool:
+    local = next(a.asname or a.name for a in node.names if a.name == name)
+    return any(
+        (isinstance(n, ast.Name) and n.id == local)
+        or (isinstance(n, ast.Constant) and n.value == local)
+        for n in nodes_of(context.file.source.tree)
+    )
+
+
+def _changes(context: Context, node: Import) -> Iterator[tuple[str, str, Change]]:
     if isinstance(node, ast.Import):
         for alias in node.names:
             if alias.name.partition(".")[0] == PACKAGE:
                 change = removed_import(alias.name)
                 if change is not None:
-                    yield alias.name, change
+                    yield alias.name, "", change
         return
     module = _module(context, node)
     if module.partition(".")[0] != PACKAGE:
@@ -88,7 +122,7 @@ def _changes(context: Context, node: Import) -> Iterator[tuple[str, Change]]:
         change = removed_import(module, alias.name)
         if change is not None:
             what = change.owner if not change.name else f"{module}.{alias.name}"
-            yield what, change
+            yield what, alias.name, change
 
 
 def _module(context: Context, node: ast.ImportFrom) -> str:

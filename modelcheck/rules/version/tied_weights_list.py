@@ -41,7 +41,8 @@ class MyForCausalLM(PreTrainedModel):
 
 Fix safety
 ----------
-There is no fix: which weight is shared is for the author to say.
+Safe where the tied weight is that of the output embeddings: its source is then that of the input
+embeddings. For any other weight the fix is refused.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding
+from modelcheck.findings import Finding, Fix
 from modelcheck.rules.base import Context
 from modelcheck.versions.judged import judged, transformers_only
 
@@ -73,4 +74,5 @@ def check(context: Context) -> Iterable[Finding]:
                 f"{NAME} is a list: transformers {SINCE} reads a dictionary from each tied weight "
                 "to its source, and save_pretrained raises AttributeError",
                 'Write {"lm_head.weight": "model.embed_tokens.weight"}, with this model\'s names.',
+                Fix("v5_tied_weights", f"write {NAME} as a dictionary"),
             )

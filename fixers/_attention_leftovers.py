@@ -1,0 +1,90 @@
+"""Imports and functions that a rewrite left without a use."""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+
+from fixers.toolkit import document
+from modelcheck.findings import Finding
+
+
+def without_leftovers(old: str, new: str, finding: Finding) -> str:
+    """``new`` without the imports that ``old`` used and ``new`` no longer does."""
+    used_before = _used(ast.parse(old))
+    while True:
+        doc = document(new, finding)
+        unused = {
+            name for name in doc.index.imports if name in used_before
+        } - _used(ast.parse(new))
+        if not unused:
+            return new
+        trimmed = doc.module.visit(_Trimmer(unused)).code
+        if trimmed == new:
+            return new
+        new = trimmed
+
+
+def _used(tree: ast.Module) -> set[str]:
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    for node in ast.walk(tree):  # names in __all__ and in string annotations count
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if len(node.value) < 200:
+                names |= set(node.value.replace("[", " ").replace(".", " ").split())
+    return names
+
+
+class _Trimmer(cst.CSTTransformer):
+    def __init__(self, unused: set[str]) -> None:
+        super().__init__()
+        self.unused = unused
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:  # noqa: N802  # libcst's own name
+        return False
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
+        return False
+
+    def leave_ImportFrom(  # noqa: N802
+        self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
+    ) -> cst.ImportFrom | cst.RemovalSentinel:
+        return self._trimmed(updated_node)  # type: ignore[return-value]
+
+    def leave_Import(  # noqa: N802
+        self, original_node: cst.Import, updated_node: cst.Import
+    ) -> cst.Import | cst.RemovalSentinel:
+        return self._trimmed(updated_node)  # type: ignore[return-value]
+
+    def _trimmed(self, node: cst.Import | cst.ImportFrom) -> cst.CSTNode | cst.RemovalSentinel:
+        if isinstance(node.names, cst.ImportStar):
+            return node
+        keep = [a for a in node.names if not self._is_unused(a)]
+        if len(keep) == len(node.names):
+            return node
+        if not keep:
+            return cst.RemoveFromParent()
+        last = node.names[-1].comma if isinstance(node, cst.ImportFrom) and node.lpar else None
+        comma = last if last is not None else cst.MaybeSentinel.DEFAULT
+        return node.with_changes(names=[*keep[:-1], keep[-1].with_changes(comma=comma)])
+
+    def _is_unused(self, alias: cst.ImportAlias) -> bool:
+        if alias.asname is not None:
+            return alias.evaluated_alias in self.unused
+        return alias.evaluated_name.partition(".")[0] in self.unused
+
+    def leave_If(  # noqa: N802
+        self, original_node: cst.If, updated_node: cst.If
+    ) -> cst.If | cst.RemovalSentinel:
+        body = updated_node.body.body
+        empty = not body or (
+            len(body) == 1
+            and isinstance(body[0], cst.SimpleStatementLine)
+            and not body[0].body
+        )
+        if empty and original_node.body.body and updated_node.orelse is None:
+            return cst.RemoveFromParent()
+        return updated_node
+
+
+

@@ -1,0 +1,385 @@
+"""Attention computed in place becomes one call of the attention interface.
+
+The statements that compute it move, as they are, into a module-level eager function: the order
+of operations, the float32 softmax, the dropout and the clamps stay this model's own. The forward
+binds ``ALL_ATTENTION_FUNCTIONS.get_interface(name, eager)`` to a local and calls it once. Under
+the implementation "eager" the numbers are the same; another one gives its own, and no weights.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+import libcst.matchers as m
+
+from fixers import FixRefused, hoist_scaling
+from fixers._attention_eager import (
+    Eager,
+    eager_function,
+    output_changes,
+    scaling_expression,
+)
+from fixers._attention_eval import Evaluator, Kind, NotUnderstood
+from fixers._attention_leftovers import without_leftovers
+from fixers._attention_parts import (
+    Block,
+    Region,
+    blocks,
+    core_of,
+    has_softmax,
+    kernel_calls,
+    kernel_of,
+    later_statements,
+    pair,
+    parameters,
+    read_region,
+)
+from fixers.imports import with_import
+from fixers.thread_kwargs import _with_star_kwarg
+from fixers.toolkit import Change, Document, document, find, free_name, self_attribute
+from modelcheck.findings import Finding, Fix, Span
+from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
+
+TABLE = "ALL_ATTENTION_FUNCTIONS"
+MODULE = "transformers.modeling_utils"
+LOCAL = "attention_interface"
+WIDTH = 100
+
+
+def fix(text: str, finding: Finding) -> str:
+    """``text`` with the class of the finding calling the interface. Raises `FixRefused`."""
+    doc = document(text, finding)
+    try:
+        new, computed = _converted(doc, finding.class_name)
+    except NotUnderstood as stop:
+        raise FixRefused(stop.reason, stop.line) from None
+    if computed:
+        new = _hoisted(new, finding)
+    return without_leftovers(text, new, finding)
+
+
+def _hoisted(text: str, finding: Finding) -> str:
+    """The scale of the interface call as an attribute. Raises `FixRefused`."""
+    doc = document(text, finding)
+    line = doc.line(doc.method(doc.class_def(finding.class_name), "forward"))
+    placed = Finding(
+        code=finding.code,
+        severity=finding.severity,
+        path=finding.path,
+        span=Span(line),
+        class_name=finding.class_name,
+        message=finding.message,
+        advice=finding.advice,
+        fix=Fix("hoist_scaling", "Hoist the scale", data={"keyword": "scaling"}),
+    )
+    try:
+        return hoist_scaling.fix(text, placed)
+    except FixRefused as refusal:
+        raise FixRefused(f"the scale cannot be an attribute: {refusal.reason}") from None
+
+
+@dataclass
+class _Site:
+    """The class, its forward in both views, and the changes so far."""
+
+    doc: Document
+    owner: cst.ClassDef
+    info: ClassInfo
+    method: cst.FunctionDef
+    function: FunctionNode
+    twins: dict[ast.stmt, cst.CSTNode]
+    changes: dict[cst.CSTNode, Change] = field(default_factory=dict)
+    gone: list[cst.CSTNode] = field(default_factory=list)  # their comments may go
+
+
+def _converted(doc: Document, name: str) -> tuple[str, bool]:
+    """The new text, and whether its scale is still computed in forward."""
+    owner, info = doc.class_def(name), doc.class_info(name)
+    method = doc.method(owner, "forward")
+    function = info.methods["forward"]
+    assert isinstance(method.body, cst.IndentedBlock)
+    site = _Site(doc, owner, info, method, function, pair(method.body.body, function.body))
+    _check_class(site)
+    eager = _inline(site) or _helper(site)
+    if eager is None:
+        raise NotUnderstood("no computation of attention is found in forward", function)
+    computed = not _is_settled(eager.scaling)
+    _reshaped(site)
+    _stored(site, eager)
+    if eager.definition is not None:
+        definition = eager.definition
+
+        def with_eager(node: cst.CSTNode) -> cst.FlattenSentinel[cst.CSTNode]:
+            return cst.FlattenSentinel([definition, node])
+
+        site.changes[owner] = with_eager
+    if method.params.star_kwarg is None:
+
+        def widened(node: cst.CSTNode) -> cst.CSTNode:
+            assert isinstance(node, cst.Parameters)
+            return _with_star_kwarg(node)
+
+        site.changes[method.params] = widened
+    return with_import(doc, site.changes, MODULE, TABLE, gone=site.gone), computed
+
+
+def _is_settled(scaling: str) -> bool:
+    tree = ast.parse(scaling, mode="eval").body
+    return isinstance(tree, ast.Constant) or dotted_name(tree).startswith("self.")
+
+
+def _check_class(site: _Site) -> None:
+    """Refuse what no interface call can express."""
+    if "crossattention" in site.info.name.lower():
+        raise NotUnderstood("this is cross-attention", site.function)
+    defaults = site.function.args
+    required = parameters(site.function)[: len(defaults.args) - len(defaults.defaults)]
+    for name in required:
+        if name in ("key_value_states", "encoder_hidden_states", "alibi", "position_bias"):
+            raise NotUnderstood(f"forward needs {name}", site.function)
+    for node in ast.walk(site.function):
+        if isinstance(node, ast.Name) and node.id == TABLE:
+            raise NotUnderstood("forward reads the interface already", node)
+        if isinstance(node, ast.Name) and "alibi" in node.id:
+            raise NotUnderstood(f"{node.id} is a bias that the interface cannot express", node)
+    for other in site.doc.index.classes.values():
+        if other is not site.info and site.info in other.mro and "forward" not in other.methods:
+            continue
+
+
+# Attention in the forward itself
+
+
+def _inline(site: _Site) -> Eager | None:
+    found = _block(site)
+    if found is None:
+        return None
+    block, at, names = found
+    region = read_region(site.info, site.function, block, at, names)
+    _check_weights(site, region)
+    taken = set(site.doc.index.functions) | set(site.doc.index.imports)
+    name = free_name(["eager_attention_forward"], taken)
+    scaling = scaling_expression(site.doc, site.info, region)
+    eager = eager_function(site.doc, site.info, site.function, region, site.twins, name, scaling)
+    statements = _call(site, region, eager, name)
+    keep = [
+        s
+        for s in block.statements[: region.end]
+        if s not in region.dropped and (s not in region.moved or s in region.copied)
+    ]
+    place = next(s for s in block.statements if s in region.moved)
+    for statement in block.statements[: region.end]:
+        node = site.twins[statement]
+        if statement is (_last_of(block, region)):
+            continue
+        if statement not in keep:
+            site.changes[node] = lambda _: cst.RemoveFromParent()
+    for statement in region.dropped:
+        site.gone.append(site.twins[statement])
+    last = site.twins[_last_of(block, region)]
+    kept_last = _last_of(block, region) in keep
+    lines = _blank_before(site.twins[place])
+
+    def calling(node: cst.CSTNode) -> cst.FlattenSentinel[cst.CSTNode]:
+        first = statements[0].with_changes(leading_lines=lines)
+        return cst.FlattenSentinel([*([node] if kept_last else []), first, *statements[1:]])
+
+    site.changes[last] = calling
+    site.changes |= output_changes(site.doc, site.function, region, site.twins)
+    if block.branch_of is not None:
+        _unbranch(site, block)
+    return eager
+
+
+def _last_of(block: Block, region: Region) -> ast.stmt:
+    """The last statement of the region: the calls take its place."""
+    return block.statements[region.end - 1]
+
+
+def _blank_before(node: cst.CSTNode) -> list[cst.EmptyLine]:
+    """The blank line above a statement; its comments move with it."""
+    lines = list(getattr(node, "leading_lines", ()))
+    return [lines[0].with_changes(comment=None)] if lines and lines[0].comment is None else []
+
+
+def _block(site: _Site) -> tuple[Block, int, object] | None:
+    """The one block that computes attention. Raises `NotUnderstood` for several."""
+    every = list(blocks(site.function.body))
+    eager = [(b, *found) for b in every if (found := core_of(b)) is not None]
+    inner = [e for e in eager if e[0].branch_of is not None]
+    kernels = [(b, *found) for b in every if (found := kernel_of(b, site.info)) is not None]
+    if not eager and not kernels:
+        if any(has_softmax(s) or kernel_calls(s) for s in site.function.body):
+            raise NotUnderstood("the form of this attention is not known", site.function)
+        return None
+    chosen = inner or eager or kernels
+    if len(chosen) > 1:
+        where = chosen[1][0].statements[chosen[1][1]]
+        raise NotUnderstood("attention is computed in more than one place", where)
+    block, at, names = chosen[0]
+    inside = [n for s in block.statements for n in kernel_calls(s)]
+    if eager and inside:
+        raise NotUnderstood("eager attention and a kernel are in one block", inside[0])
+    outside = [
+        n
+        for s in site.function.body
+        if s not in block.statements and s is not block.branch_of
+        for n in [*kernel_calls(s), *([s] if has_softmax(s) else [])]
+    ]
+    if outside:
+        raise NotUnderstood("attention is computed in more than one place", outside[0])
+    if block.branch_of is not None:
+        other = block.branch_of.body if block.in_else else block.branch_of.orelse
+        if not any(kernel_calls(s) for s in other):
+            raise NotUnderstood("attention is computed under a condition", block.branch_of)
+    return block, at, names
+
+
+def _unbranch(site: _Site, block: Block) -> None:
+    """The branch takes the place of its ``if``; the kernel's branch goes."""
+    assert block.branch_of is not None
+    node = site.twins[block.branch_of]
+    assert isinstance(node, cst.If)
+    other: cst.CSTNode | None = node.body if block.in_else else node.orelse
+    if other is not None:
+        site.gone.append(other)
+
+    def flat(new: cst.CSTNode) -> cst.FlattenSentinel[cst.CSTNode]:
+        assert isinstance(new, cst.If)
+        suite = new.orelse.body if block.in_else and new.orelse is not None else new.body
+        assert isinstance(suite, cst.IndentedBlock)
+        first, *rest = suite.body
+        lines = [*new.leading_lines, *(x for x in first.leading_lines if x.comment is not None)]
+        return cst.FlattenSentinel([first.with_changes(leading_lines=lines), *rest])
+
+    site.changes[node] = flat
+
+
+def _check_weights(site: _Site, region: Region) -> None:
+    """Refuse when the weights are more than returned."""
+    if not region.weights:
+        return
+    for statement in later_statements(site.function, region):
+        _only_returned(statement, region.weights)
+
+
+def _only_returned(node: ast.AST, name: str) -> None:
+    if isinstance(node, ast.Call | ast.Subscript | ast.BinOp | ast.Attribute):
+        if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node)):
+            if not (isinstance(node, ast.BinOp) and isinstance(node.right, ast.Tuple)):
+                raise NotUnderstood(f"the weights {name} are used", node)
+    for child in ast.iter_child_nodes(node):
+        _only_returned(child, name)
+
+
+# Attention in a method, or in an eager function that is called directly
+
+
+def _helper(site: _Site) -> Eager | None:
+    from fixers._attention_helper import convert_helper
+
+    return convert_helper(site)
+
+
+def _call(site: _Site, region: Region, eager: Eager, name: str) -> list[cst.SimpleStatementLine]:
+    names = region.names
+    mask = region.masks[0] if region.masks else _mask_parameter(site)
+    arguments = [names.query, names.key, names.value, mask]
+    keywords = [("head_mask", n) for n in region.head_masks]
+    target = f"{region.out}, {region.weights or '_'}"
+    return interface_statements(site, target, arguments, keywords, eager, name)
+
+
+def _mask_parameter(site: _Site) -> str:
+    return next((n for n in parameters(site.function) if n == "attention_mask"), "None")
+
+
+def interface_statements(
+    site: _Site,
+    target: str,
+    arguments: Sequence[str],
+    keywords: Sequence[tuple[str, str]],
+    eager: Eager,
+    name: str,
+) -> list[cst.SimpleStatementLine]:
+    """The lookup and the call, laid out for the column they stand in."""
+    used = {n.id for n in ast.walk(site.function) if isinstance(n, ast.Name)}
+    local = free_name([LOCAL], used)
+    column = site.doc.column(site.method) + len(site.doc.module.default_indent)
+    star = site.method.params.star_kwarg
+    items = ["self", *arguments]
+    if eager.dropout:
+        items.append(f"dropout={eager.dropout} if self.training else 0.0")
+    items.append(f"scaling={eager.scaling}")
+    items += [f"{key}={value}" for key, value in keywords]
+    items.append(f"**{star.name.value if star is not None else 'kwargs'}")
+    indent = site.doc.module.default_indent
+    lookup = f"{local} = {TABLE}.get_interface("
+    key = ["self.config._attn_implementation", name]
+    return [
+        site.doc.statement(_laid_out(lookup, key, indent, column)),
+        site.doc.statement(_laid_out(f"{target} = {local}(", items, indent, column)),
+    ]
+
+
+def _laid_out(head: str, items: Sequence[str], indent: str, column: int) -> str:
+    one = f"{head}{', '.join(items)})"
+    if column + len(one) <= WIDTH:
+        return one
+    inner = ", ".join(items)
+    if column + len(indent) + len(inner) <= WIDTH:
+        return f"{head}\n{indent}{inner}\n)"
+    return f"{head}\n" + "".join(f"{indent}{item},\n" for item in items) + ")"
+
+
+# What tensor parallelism and vLLM need beside the call
+
+
+def _reshaped(site: _Site) -> None:
+    """Head counts in 4-d views become -1: under tensor parallelism a rank has fewer."""
+    shape = m.Call(func=m.Attribute(attr=m.Name("view") | m.Name("reshape")))
+    moved = {id(n) for node in site.gone for n in find(node, shape)}
+    for node in find(site.method, shape):
+        assert isinstance(node, cst.Call)
+        if len(node.args) != 4 or id(node) in moved or any(a.star or a.keyword for a in node.args):
+            continue
+        third, fourth = node.args[2].value, node.args[3].value
+        minus = any(isinstance(a.value, cst.UnaryOperation) for a in node.args)
+        if self_attribute(third) and self_attribute(fourth) and not minus:
+            site.changes.setdefault(third, lambda _: cst.parse_expression("-1"))
+
+
+def _stored(site: _Site, eager: Eager) -> None:
+    """Keep what the constructor receives and the interface reads: config, layer_idx, groups."""
+    known = site.info.self_assignments
+    init = site.info.find_method("__init__")
+    if init is None:
+        raise NotUnderstood("the class has no __init__", site.info.node)
+    given = parameters(init[1])
+    lines = []
+    if "config" not in known:
+        if "config" not in given:
+            raise NotUnderstood("__init__ receives no config", init[1])
+        lines.append("self.config = config")
+    if "layer_idx" not in known and "layer_idx" in given:
+        lines.append("self.layer_idx = layer_idx")
+    groups = eager.groups
+    if groups and "num_key_value_groups" not in known:
+        lines.append(f"self.num_key_value_groups = {groups}")
+    lines += eager.settings
+    for line in lines:
+        for node, change in site.doc.append_to_init(site.owner, line).items():
+            earlier = site.changes.get(node)
+            site.changes[node] = change if earlier is None else _both(earlier, change)
+
+
+def _both(first: Change, second: Change) -> Change:
+    def change(node: cst.CSTNode) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
+        new = first(node)
+        assert isinstance(new, cst.CSTNode)
+        return second(new)
+
+    return change
