@@ -27,7 +27,7 @@ from modelcheck.errors import ModelcheckError
 from modelcheck.findings import Finding, Severity
 from modelcheck.fusers.contract import contract_for
 from modelcheck.scan import Scanner
-from modelcheck.survey.catalogue import installed, tables
+from modelcheck.survey.catalogue import class_files, installed, tables
 from modelcheck.vllm.load import find_python, load_many, require_vllm
 
 BUILT = ""  # the message of a type that vLLM builds
@@ -35,6 +35,7 @@ BATCH = 20  # types in one process: what a crash costs
 TIMEOUT = 580.0  # seconds for a batch
 TARGET = 0.95  # of what vLLM refuses, the share that gets an error with the right cause
 CAUSAL = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
+CAUSAL_FILE = Path("models", "auto", "modeling_auto.py")
 
 
 class Outcome(StrEnum):
@@ -44,6 +45,7 @@ class Outcome(StrEnum):
     SAID = "built, error or wrong said"
     RIGHT = "refused, the right cause said"
     OTHER = "refused, another cause said"
+    NOTED = "refused, the right cause as info"
     MISSED = "refused, nothing said"
     UNJUDGED = "not judged"
 
@@ -71,6 +73,7 @@ CAUSES = (
 UNJUDGED = (
     (r"Can't load image processor|Could not import module '\w*Processor'", "its processor"),
     (r"requires the \w+ library", "a library that is not installed"),
+    (r"no attribute '_pre_trained_model_classes'", "vLLM has a configuration class of its own"),
     (r"built from the type's default values", "its defaults build no model, without vLLM either"),
     (r"^\S+: StrictDataclass\w*Error", "its defaults make no configuration, without vLLM either"),
     (r"refuses the model: StrictDataclass\w*Error", "its saved defaults cannot be read back"),
@@ -109,15 +112,18 @@ def judge(name: str, message: str, said: Sequence[Finding]) -> Row:
             if re.search(pattern, message):
                 return Row(name, message, Outcome.UNJUDGED, grave, why)
     errors = {f.code for f in grave if f.severity is Severity.ERROR}
-    right = any(re.search(c.pattern, message) and errors & set(c.codes) for c in CAUSES)
-    if right:
+    causes = {code for c in CAUSES if re.search(c.pattern, message) for code in c.codes}
+    if errors & causes:
         return Row(name, message, Outcome.RIGHT, grave)
+    if any(f.code in causes and f.severity is Severity.INFO for f in said):
+        return Row(name, message, Outcome.NOTED, grave)
     return Row(name, message, Outcome.OTHER if errors else Outcome.MISSED, grave)
 
 
 def share(rows: Iterable[Row]) -> float:
-    """Of the types that vLLM refuses for their code, how many get the right cause."""
-    refused = [r for r in rows if r.outcome in (Outcome.RIGHT, Outcome.OTHER, Outcome.MISSED)]
+    """Of the types that vLLM refuses for their code, how many get an error with its cause."""
+    spared = (Outcome.QUIET, Outcome.SAID, Outcome.UNJUDGED)
+    refused = [r for r in rows if r.outcome not in spared]
     return sum(r.outcome is Outcome.RIGHT for r in refused) / len(refused) if refused else 1.0
 
 
@@ -126,8 +132,7 @@ def share(rows: Iterable[Row]) -> float:
 
 def causal_types() -> list[str]:
     """The causal types of the installed transformers, read without importing it."""
-    file = installed().root / "models" / "auto" / "modeling_auto.py"
-    return sorted(tables([file]).get(CAUSAL, {}))
+    return sorted(tables([installed().root / CAUSAL_FILE]).get(CAUSAL, {}))
 
 
 def truth(path: Path, types: Sequence[str], python: str | None) -> dict[str, Any]:
@@ -162,10 +167,25 @@ def _asked(batch: Sequence[str], python: str) -> dict[str, str]:
 # Asking scan ------------------------------------------------------------------------------
 
 
+def model_files(types: Iterable[str]) -> dict[str, Path]:
+    """{type: the file of what AutoModel makes of it, without one of its causal model}."""
+    catalogue = installed()
+    bases = {t.name: t.file for t in catalogue.types}
+    causal = tables([catalogue.root / CAUSAL_FILE]).get(CAUSAL, {})
+    classes = class_files(catalogue.root)
+    found = {}
+    for name in types:
+        whole = classes.get(str(causal.get(name, "")), ())
+        file = bases.get(name) or next(iter(whole), None)
+        if file is not None:
+            found[name] = file
+    return found
+
+
 def scanned(types: Sequence[str], release: str) -> dict[str, tuple[Finding, ...]]:
     """{type: what scan says of its modeling file}; a type without a file is left out."""
     scanner = Scanner(contract_for(release))
-    files = {t.name: t.file for t in installed().types if t.file is not None}
+    files = model_files(types)
     by_file: dict[Path, tuple[Finding, ...]] = {}
     for path in sorted({files[name] for name in types if name in files}):
         by_file[path] = tuple(f for f in scanner.check(str(path)) if not f.tp_only)
@@ -177,7 +197,7 @@ def show(rows: Sequence[Row]) -> Iterator[str]:
     for outcome in Outcome:
         yield f"{outcome.value:32}{sum(r.outcome is outcome for r in rows):5}"
     yield f"right cause said: {share(rows):.1%} of what vLLM refuses for its code"
-    for outcome in (Outcome.SAID, Outcome.OTHER, Outcome.MISSED, Outcome.UNJUDGED):
+    for outcome in (o for o in Outcome if o not in (Outcome.QUIET, Outcome.RIGHT)):
         yield f"\n{outcome.value}"
         for row in (r for r in rows if r.outcome is outcome):
             codes = ", ".join(dict.fromkeys(f"{f.code} {f.severity}" for f in row.said))

@@ -31,6 +31,7 @@ class Eager:
     dropout: str
     groups: str = ""
     settings: list[str] = field(default_factory=list)
+    softcap: str = ""
 
 
 # The scale
@@ -226,7 +227,7 @@ def eager_for_region(
     if len(region.masks) > 1:
         raise NotUnderstood(f"{' and '.join(region.masks)} are both used", moved[0])
     sizes = _sizes(function, region)
-    values = assigned([*function.body, *moved])
+    values = assigned(function.body)
     scaling, settings = scaling_of(doc, info, region.facts, values)
     dropout = dropout_of(region.facts)
     names = region.names
@@ -244,15 +245,21 @@ def eager_for_region(
         node = twins[statement]
         assert isinstance(node, cst.BaseStatement)
         body.append(node)
-    body = _settled(body, region.facts)
+    body = as_module(body, region.facts)
     if not region.transposed:
         body.append(doc.statement(f"{region.out} = {region.out}{TRANSPOSE}"))
     body.append(doc.statement(f"return {region.out}, {region.returned}"))
     definition = define(doc, name, given, region.head_masks, body)
-    return Eager(definition, scaling, dropout, _groups(region.facts, values), settings)
+    groups = groups_of(region.facts, values)
+    return Eager(definition, scaling, dropout, groups, settings, softcap_of(region.facts))
 
 
-def _groups(facts: Facts, values: Mapping[str, ast.expr]) -> str:
+def softcap_of(facts: Facts) -> str:
+    """The cap for the call, "" where there is none."""
+    return "" if facts.softcap is None else ast.unparse(facts.softcap)
+
+
+def groups_of(facts: Facts, values: Mapping[str, ast.expr]) -> str:
     node = facts.groups
     if isinstance(node, ast.Name) and node.id in values:
         node = values[node.id]
@@ -281,8 +288,8 @@ def _sizes(function: FunctionNode, region: Region) -> str:
     raise NotUnderstood(f"attention reads {region.free[0]}", region.moved[0])
 
 
-def _settled(body: list[cst.BaseStatement], facts: Facts) -> list[cst.BaseStatement]:
-    """``self`` is ``module`` here; scale and dropout are arguments where that is the same."""
+def as_module(body: Sequence[cst.BaseStatement], facts: Facts) -> list[cst.BaseStatement]:
+    """Statements in which ``self`` is ``module``; scale and dropout are arguments where equal."""
     renamed: dict[str, str] = {}
     plain = [f for f in facts.factors]
     if len(plain) == 1 and not plain[0].divides and not plain[0].tests and not facts.kernel:

@@ -93,8 +93,13 @@ class Evaluator:
     """
 
     def __init__(
-        self, info: ClassInfo, env: Mapping[str, Value], is_local: Callable[[str], bool]
+        self,
+        info: ClassInfo,
+        env: Mapping[str, Value],
+        is_local: Callable[[str], bool],
+        self_name: str = "self",
     ) -> None:
+        self.self_name = self_name
         self.info = info
         self.file = info.file
         self.env = dict(env)
@@ -241,7 +246,7 @@ class Evaluator:
             if self.env[name].kind in (Kind.MASK, Kind.HEAD_MASK):
                 self.free.add(name)
             return self.env[name]
-        if name != "self" and self.is_local(name):
+        if name != self.self_name and self.is_local(name):
             self.free.add(name)
         return PLAIN
 
@@ -270,7 +275,7 @@ class Evaluator:
         return value
 
     def _attribute(self, node: ast.Attribute, owner: ast.expr, attr: str) -> Value:
-        if isinstance(owner, ast.Name) and owner.id == "self":
+        if self._is_self(owner):
             return PLAIN
         value = self.eval(owner)
         if value.kind in (Kind.PLAIN, Kind.LOWEST) or attr in _NUMBERS:
@@ -283,10 +288,10 @@ class Evaluator:
     def _subscript(self, node: ast.Subscript, owner: ast.expr, index: ast.expr) -> Value:
         self._slices(index)
         name = dotted_name(owner)
-        if name.startswith("self.") and name.count(".") == 1:
-            if is_causal_buffer(self.info, name[5:]):
+        if name.startswith(f"{self.self_name}.") and name.count(".") == 1:
+            if is_causal_buffer(self.info, name.partition(".")[2]):
                 return Value(Kind.CAUSAL)
-            if _is_buffer(self.info, name[5:]):
+            if _is_buffer(self.info, name.partition(".")[2]):
                 raise NotUnderstood(f"{name} is not shown to be a plain causal mask", node)
             return PLAIN
         value = self.eval(owner)
@@ -343,15 +348,20 @@ class Evaluator:
 
     # Calls
 
+    def _is_self(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id == self.self_name
+
     def _name(self, func: ast.expr) -> str:
         return self.file.qualify(dotted_name(func))
 
     def _call(self, node: ast.Call) -> Value:
         if isinstance(node.func, ast.Attribute):
             receiver = node.func.value
-            value = PLAIN if _is_self(receiver) else self.eval(receiver)
+            value = PLAIN if self._is_self(receiver) else self.eval(receiver)
             if value.kind in _TENSORS:
                 return self._method(node, value, node.func.attr)
+            if value.kind is Kind.LOWEST and node.func.attr in _SAME:
+                return value
         name = self._name(node.func)
         arguments = {k.arg: k.value for k in node.keywords if k.arg}
         if name in _PRODUCTS and len(node.args) == 2:
@@ -372,7 +382,7 @@ class Evaluator:
             kinds = [self.eval(a).kind for a in node.args]
             if Kind.LOWEST in kinds:
                 return Value(Kind.LOWEST)
-        if isinstance(node.func, ast.Attribute) and _is_self(node.func.value):
+        if isinstance(node.func, ast.Attribute) and self._is_self(node.func.value):
             return self._module(node, node.func.attr)
         repeat = self._repeat(node, name, arguments)
         return repeat or self._all_plain(node)
@@ -466,7 +476,7 @@ class Evaluator:
         rest = [*node.args[1:], None, None]
         rate = rest[0] or keywords.get("p")
         training = rest[1] or keywords.get("training")
-        if rate is None or training is None or dotted_name(training) != "self.training":
+        if rate is None or training is None or dotted_name(training) != f"{self.self_name}.training":
             raise NotUnderstood("dropout does not follow self.training", node)
         self._plain(rate)
         self.facts.dropout = rate
@@ -613,10 +623,6 @@ def is_check(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.If) or statement.orelse:
         return False
     return all(isinstance(s, ast.Raise) for s in statement.body)
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _integer(node: ast.expr) -> int | None:

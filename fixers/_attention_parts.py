@@ -324,11 +324,40 @@ def _start(
             if any(ev.env[n].kind is Kind.PLAIN for n in stored & wanted):
                 break
             start = index
+    start = _with_plain(info, block, start, env, local)
     for statement in block.statements[:start]:
         for node in ast.walk(statement):
             if callee(node) in ("repeat_kv", "repeat_interleave") and _base_of_call(node) in wanted:
                 raise NotUnderstood("keys are repeated before they are otherwise used", node)
     return start
+
+
+def _with_plain(
+    info: ClassInfo, block: Block, start: int, env: Mapping[str, Value], local: frozenset[str]
+) -> int:
+    """The start with the numbers just above it that the region reads."""
+    while start:
+        statement = block.statements[start - 1]
+        read = {name for s in block.statements[start:] for name in _reads(s)}
+        if not isinstance(statement, ast.Assign) or not _stores(statement) & read:
+            break
+        ev = Evaluator(info, env, local.__contains__)
+        try:
+            ev.step(statement)
+        except NotUnderstood:
+            break
+        if any(ev.env[n].kind is not Kind.PLAIN for n in _stores(statement)) or any(
+            isinstance(n, ast.Call) and not kernel_calls(n) and _is_costly(n)
+            for n in ast.walk(statement)
+        ):
+            break
+        start -= 1
+    return start
+
+
+def _is_costly(call: ast.Call) -> bool:
+    """Is it anything but a size?"""
+    return callee(call) not in ("size", "int", "max", "min")
 
 
 def _base_of_call(node: ast.AST) -> str:
@@ -397,12 +426,7 @@ def _settle(
             region.moved.remove(statement)
         elif _stores(statement) & after:
             region.copied.append(statement)
-    stored: set[str] = set()
-    free: set[str] = set()
-    local = local_names(function)
-    for statement in region.moved:
-        free |= (_reads(statement) & local) - stored
-        stored |= _stores(statement)
+    free = _free(region.moved, set()) & local_names(function)
     masks, names = mask_values(function), region.names
     for name in sorted(free - {names.query, names.key, names.value, "self"}):
         kind = masks[name].kind if name in masks else Kind.PLAIN
@@ -417,6 +441,25 @@ def _settle(
     region.weights = results[0] if results else ""
     known = [n for n, v in ev.env.items() if v.kind is Kind.WEIGHTS]
     region.returned = region.weights or (known[-1] if known else "None")
+
+
+def _free(statements: Sequence[ast.stmt], stored: set[str]) -> set[str]:
+    """Names that are read before these statements assign them; ``stored`` grows."""
+    free: set[str] = set()
+    for statement in statements:
+        if isinstance(statement, ast.If):
+            free |= _reads(statement.test) - stored
+            other = set(stored)
+            free |= _free(statement.body, stored)
+            free |= _free(statement.orelse, other)
+            stored |= other
+        elif isinstance(statement, ast.With):
+            free |= {n for item in statement.items for n in _reads(item)} - stored
+            free |= _free(statement.body, stored)
+        else:
+            free |= _reads(statement) - stored
+            stored |= _stores(statement)
+    return free
 
 
 def later_statements(function: FunctionNode, region: Region) -> list[ast.stmt]:

@@ -17,15 +17,23 @@ import libcst.matchers as m
 
 from fixers import FixRefused, hoist_scaling
 from fixers._attention_eager import (
+    TRANSPOSE,
     Eager,
-    eager_function,
+    as_module,
+    assigned,
+    define,
+    dropout_of,
+    eager_for_region,
+    groups_of,
     output_changes,
-    scaling_expression,
+    scaling_of,
+    softcap_of,
 )
-from fixers._attention_eval import Evaluator, Kind, NotUnderstood
+from fixers._attention_eval import Evaluator, Kind, NotUnderstood, Value
 from fixers._attention_leftovers import without_leftovers
 from fixers._attention_parts import (
     Block,
+    Names,
     Region,
     blocks,
     core_of,
@@ -33,6 +41,8 @@ from fixers._attention_parts import (
     kernel_calls,
     kernel_of,
     later_statements,
+    local_names,
+    mask_values,
     pair,
     parameters,
     read_region,
@@ -45,32 +55,36 @@ from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 
 TABLE = "ALL_ATTENTION_FUNCTIONS"
 MODULE = "transformers.modeling_utils"
+KEY = "_attn_implementation"
 LOCAL = "attention_interface"
 WIDTH = 100
 
 
 def fix(text: str, finding: Finding) -> str:
     """``text`` with the class of the finding calling the interface. Raises `FixRefused`."""
-    doc = document(text, finding)
-    try:
-        new, computed = _converted(doc, finding.class_name)
-    except NotUnderstood as stop:
-        raise FixRefused(stop.reason, stop.line) from None
-    if computed:
-        new = _hoisted(new, finding)
+    new = convert(document(text, finding), finding, finding.class_name)
     return without_leftovers(text, new, finding)
 
 
-def _hoisted(text: str, finding: Finding) -> str:
+def convert(doc: Document, finding: Finding, name: str) -> str:
+    """The text with the class ``name`` calling the interface. Raises `FixRefused`."""
+    try:
+        new, computed = _converted(doc, name)
+    except NotUnderstood as stop:
+        raise FixRefused(stop.reason, stop.line) from None
+    return _hoisted(new, finding, name) if computed else new
+
+
+def _hoisted(text: str, finding: Finding, name: str) -> str:
     """The scale of the interface call as an attribute. Raises `FixRefused`."""
     doc = document(text, finding)
-    line = doc.line(doc.method(doc.class_def(finding.class_name), "forward"))
+    line = doc.line(doc.method(doc.class_def(name), "forward"))
     placed = Finding(
         code=finding.code,
         severity=finding.severity,
         path=finding.path,
         span=Span(line),
-        class_name=finding.class_name,
+        class_name=name,
         message=finding.message,
         advice=finding.advice,
         fix=Fix("hoist_scaling", "Hoist the scale", data={"keyword": "scaling"}),
@@ -145,9 +159,6 @@ def _check_class(site: _Site) -> None:
             raise NotUnderstood("forward reads the interface already", node)
         if isinstance(node, ast.Name) and "alibi" in node.id:
             raise NotUnderstood(f"{node.id} is a bias that the interface cannot express", node)
-    for other in site.doc.index.classes.values():
-        if other is not site.info and site.info in other.mro and "forward" not in other.methods:
-            continue
 
 
 # Attention in the forward itself
@@ -162,8 +173,7 @@ def _inline(site: _Site) -> Eager | None:
     _check_weights(site, region)
     taken = set(site.doc.index.functions) | set(site.doc.index.imports)
     name = free_name(["eager_attention_forward"], taken)
-    scaling = scaling_expression(site.doc, site.info, region)
-    eager = eager_function(site.doc, site.info, site.function, region, site.twins, name, scaling)
+    eager = eager_for_region(site.doc, site.info, site.function, region, site.twins, name)
     statements = _call(site, region, eager, name)
     keep = [
         s
@@ -188,7 +198,15 @@ def _inline(site: _Site) -> Eager | None:
         return cst.FlattenSentinel([*([node] if kept_last else []), first, *statements[1:]])
 
     site.changes[last] = calling
-    site.changes |= output_changes(site.doc, site.function, region, site.twins)
+    site.changes |= output_changes(
+        site.doc,
+        site.function,
+        site.info,
+        region.out,
+        later_statements(site.function, region),
+        site.twins,
+        transposed=region.transposed,
+    )
     if block.branch_of is not None:
         _unbranch(site, block)
     return eager
@@ -278,17 +296,249 @@ def _only_returned(node: ast.AST, name: str) -> None:
 # Attention in a method, or in an eager function that is called directly
 
 
-def _helper(site: _Site) -> Eager | None:
-    from fixers._attention_helper import convert_helper
+@dataclass(frozen=True)
+class _Called:
+    """The one statement that calls a function which computes attention."""
 
-    return convert_helper(site)
+    statement: ast.stmt
+    targets: tuple[str, ...]
+    call: ast.Call
+    function: FunctionNode
+    method: str = ""  # the method's name, "" for a module-level function
+
+
+def _helper(site: _Site) -> Eager | None:
+    called = _called(site)
+    if called is None:
+        return None
+    return _from_method(site, called) if called.method else _from_function(site, called)
+
+
+def _called(site: _Site) -> _Called | None:
+    found: list[tuple[Block, _Called]] = []
+    for block in blocks(site.function.body):
+        for statement in block.statements:
+            if isinstance(statement, ast.If):
+                continue
+            for node in ast.walk(statement):
+                helper = _target(site, node)
+                if helper is None or not (has_softmax(helper[0]) or kernel_calls(helper[0])):
+                    continue
+                match statement:
+                    case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(a), ast.Name(b)])], value=v):
+                        if v is node and isinstance(node, ast.Call):
+                            found.append((block, _Called(statement, (a, b), node, *helper)))
+                            continue
+                raise NotUnderstood("the call that computes attention has another form", statement)
+    if not found:
+        return None
+    if len(found) == 1 and found[0][0].branch_of is None:
+        return found[0][1]
+    return _either(site, found)
+
+
+def _either(site: _Site, found: Sequence[tuple[Block, _Called]]) -> _Called:
+    """Of two helpers under a setting, the one without it; the other stays for "eager" only."""
+    match found:
+        case [(Block(branch_of=ast.If() as one, in_else=False) as block, first), (second_block, second)]:
+            alone = len(block.statements) == len(second_block.statements) == 1
+            same = first.targets == second.targets and first.method and second.method
+            plain = dotted_name(one.test).startswith("self.")
+            if second_block.branch_of is one and second_block.in_else and alone and same and plain:
+                _only_eager(site, one, first)
+                return second
+    raise NotUnderstood("attention is computed under a condition", found[0][1].statement)
+
+
+def _only_eager(site: _Site, branch: ast.If, called: _Called) -> None:
+    node = site.twins[branch]
+    assert isinstance(node, cst.If)
+    test = f'{ast.unparse(branch.test)} and self.config.{KEY} == "eager"'
+    out = called.targets[0]
+    swap = site.doc.statement(f"{out} = {out}{TRANSPOSE}")
+    site.changes[node.test] = lambda _: site.doc.expression(test)
+    site.changes[site.twins[called.statement]] = lambda new: cst.FlattenSentinel([new, swap])
+
+
+def _target(site: _Site, node: ast.AST) -> tuple[FunctionNode, str] | None:
+    """The method or function that a call runs."""
+    if not isinstance(node, ast.Call):
+        return None
+    name = dotted_name(node.func)
+    if name.startswith("self.") and name.count(".") == 1:
+        method = site.info.methods.get(name[5:])
+        return (method, name[5:]) if method is not None else None
+    function = site.doc.index.functions.get(name)
+    passes_self = bool(node.args) and dotted_name(node.args[0]) == "self"
+    return (function, "") if function is not None and passes_self else None
+
+
+def _evaluated(site: _Site, function: FunctionNode, self_name: str) -> tuple[Evaluator, Names]:
+    """The evaluation of a whole function. Raises `NotUnderstood`."""
+    body = [s for s in function.body if not _is_docstring(s)]
+    found = core_of(Block(tuple(body)))
+    given = parameters(function)
+    if found is None or not {found[1].query, found[1].key, found[1].value} <= set(given):
+        raise NotUnderstood(f"the form of {function.name} is not known", function)
+    env = mask_values(function) | found[1].env()
+    inner = local_names(function) - set(given)
+    ev = Evaluator(site.info, env, inner.__contains__, self_name)
+    ev.run(body)
+    if ev.returned is None:
+        raise NotUnderstood(f"{function.name} does not return output and weights", function)
+    return ev, found[1]
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _from_method(site: _Site, called: _Called) -> Eager:
+    """The method becomes the eager function."""
+    function = called.function
+    method = site.doc.method(site.owner, called.method)
+    ev, names = _evaluated(site, function, "self")
+    masks = mask_values(function)
+    order = parameters(function)[1:]
+    passed = _passed(called, order)
+    plain = [n for n in order if masks.get(n, Value(Kind.PLAIN)).kind is Kind.MASK]
+    heads = [n for n in order if masks.get(n, Value(Kind.PLAIN)).kind is Kind.HEAD_MASK]
+    rest = set(order) - {names.query, names.key, names.value, *plain, *heads}
+    if rest or len(plain) > 1:
+        raise NotUnderstood(f"{function.name} takes {', '.join(sorted(rest or set(plain)))}", function)
+    body = [s for s in function.body if not _is_docstring(s)]
+    scaling, settings = scaling_of(site.doc, site.info, ev.facts, assigned(body))
+    name = free_name(
+        ["eager_attention_forward"],
+        set(site.doc.index.functions) | set(site.doc.index.imports),
+    )
+    given = [names.query, names.key, names.value, plain[0] if plain else "attention_mask"]
+    definition = define(site.doc, name, given, heads, _method_body(site, method, function, ev))
+    eager = Eager(
+        definition,
+        scaling,
+        dropout_of(ev.facts),
+        groups_of(ev.facts, assigned(body)),
+        settings,
+        softcap_of(ev.facts),
+    )
+    arguments = [ast.unparse(passed[n]) if n in passed else "None" for n in given]
+    keywords = [(n, ast.unparse(passed[n])) for n in heads if n in passed]
+    _replace_call(site, called, arguments, keywords, eager, name)
+    if not _is_used_elsewhere(site, called):
+        site.changes[method] = lambda _: cst.RemoveFromParent()
+    return eager
+
+
+def _passed(called: _Called, order: Sequence[str]) -> dict[str, ast.expr]:
+    passed = dict(zip(order, called.call.args, strict=False))
+    passed |= {k.arg: k.value for k in called.call.keywords if k.arg}
+    if len(passed) != len(called.call.args) + len(called.call.keywords):
+        raise NotUnderstood("the call that computes attention has another form", called.call)
+    return passed
+
+
+def _method_body(
+    site: _Site, method: cst.FunctionDef, function: FunctionNode, ev: Evaluator
+) -> list[cst.BaseStatement]:
+    assert isinstance(method.body, cst.IndentedBlock) and ev.returned is not None
+    nodes = list(method.body.body)
+    if _is_docstring(function.body[0]):
+        nodes = nodes[1:]
+    moved = as_module(nodes, ev.facts)
+    last = function.body[-1]
+    if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Tuple)):
+        raise NotUnderstood(f"{function.name} does not end with its result", last)
+    output, weights = (ast.unparse(e) for e in last.value.elts)
+    if ev.eval(ev.returned[0]).kind is Kind.OUTPUT:
+        if output.isidentifier():
+            moved.insert(-1, site.doc.statement(f"{output} = {output}{TRANSPOSE}"))
+        else:
+            output = f"({output}){TRANSPOSE}"
+            new = site.doc.statement(f"return {output}, {weights}")
+            moved[-1] = new.with_changes(leading_lines=getattr(moved[-1], "leading_lines", ()))
+    return moved
+
+
+def _replace_call(
+    site: _Site,
+    called: _Called,
+    arguments: Sequence[str],
+    keywords: Sequence[tuple[str, str]],
+    eager: Eager,
+    name: str,
+) -> None:
+    out, weights = called.targets
+    first, second = interface_statements(
+        site,
+        f"{out}, {weights}",
+        arguments,
+        keywords,
+        eager,
+        name,
+        nested=called.statement not in site.function.body,
+    )
+    node = site.twins[called.statement]
+    lines = getattr(node, "leading_lines", ())
+    site.changes[node] = lambda _: cst.FlattenSentinel(
+        [first.with_changes(leading_lines=lines), second]
+    )
+    body = site.function.body
+    place = next(i for i, s in enumerate(body) if called.statement in ast.walk(s))
+    later = body[place + 1 :]
+    for statement in later:
+        _only_returned(statement, weights)
+    site.changes |= output_changes(
+        site.doc, site.function, site.info, out, later, site.twins, transposed=False
+    )
+
+
+def _is_used_elsewhere(site: _Site, called: _Called) -> bool:
+    """Is the method named anywhere but in the call that is replaced?"""
+    tree = site.doc.index.source.tree
+    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == called.method]
+    return any(node is not called.call.func for node in uses)
+
+
+def _from_function(site: _Site, called: _Called) -> Eager:
+    """The function is an eager function already: look it up instead of calling it."""
+    function = called.function
+    order = parameters(function)
+    copy = ast.parse(ast.unparse(function)).body[0]
+    assert isinstance(copy, ast.FunctionDef)
+    ev, names = _evaluated(site, function, order[0])
+    masks = mask_values(function)
+    wanted = [order[0], names.query, names.key, names.value]
+    mask = order[4] if len(order) > 4 else ""
+    fits = order[:4] == wanted and mask in masks and {"scaling", "dropout"} <= set(order)
+    if not fits or function.args.kwarg is None or ev.returned is None:
+        raise NotUnderstood(f"{function.name} is not called as the interface is", function)
+    if ev.eval(ev.returned[0]).kind is not Kind.OUTPUT_T:
+        raise NotUnderstood(f"{function.name} does not return [batch, length, heads]", function)
+    passed = _passed(called, order)
+    for name in ("scaling",):
+        if name not in passed:
+            raise NotUnderstood(f"{function.name} is not given {name}", called.call)
+    arguments = [ast.unparse(passed[n]) for n in order[1:5]]
+    rest = [n for n in order[5:] if n in passed and n not in ("scaling", "dropout")]
+    keywords = [(n, ast.unparse(passed[n])) for n in rest]
+    dropout = ast.unparse(passed["dropout"]) if "dropout" in passed else ""
+    eager = Eager(None, ast.unparse(passed["scaling"]), dropout)
+    statements = interface_statements(
+        site, ", ".join(called.targets), arguments, keywords, eager, function.name
+    )
+    node = site.twins[called.statement]
+    lines = getattr(node, "leading_lines", ())
+    first = statements[0].with_changes(leading_lines=lines)
+    site.changes[node] = lambda _: cst.FlattenSentinel([first, *statements[1:]])
+    return eager
 
 
 def _call(site: _Site, region: Region, eager: Eager, name: str) -> list[cst.SimpleStatementLine]:
     names = region.names
     mask = region.masks[0] if region.masks else _mask_parameter(site)
     arguments = [names.query, names.key, names.value, mask]
-    keywords = [("head_mask", n) for n in region.head_masks]
+    keywords = [(n, n) for n in region.head_masks]
     target = f"{region.out}, {region.weights or '_'}"
     return interface_statements(site, target, arguments, keywords, eager, name)
 
@@ -304,21 +554,28 @@ def interface_statements(
     keywords: Sequence[tuple[str, str]],
     eager: Eager,
     name: str,
+    *,
+    nested: bool = False,
 ) -> list[cst.SimpleStatementLine]:
     """The lookup and the call, laid out for the column they stand in."""
     used = {n.id for n in ast.walk(site.function) if isinstance(n, ast.Name)}
     local = free_name([LOCAL], used)
     column = site.doc.column(site.method) + len(site.doc.module.default_indent)
+    column += len(site.doc.module.default_indent) if nested else 0
     star = site.method.params.star_kwarg
     items = ["self", *arguments]
     if eager.dropout:
-        items.append(f"dropout={eager.dropout} if self.training else 0.0")
+        items.append(f"dropout={eager.dropout}")
     items.append(f"scaling={eager.scaling}")
+    if "sliding_window" in site.info.self_assignments:
+        items.append("sliding_window=self.sliding_window")
+    if eager.softcap:
+        items.append(f"softcap={eager.softcap}")
     items += [f"{key}={value}" for key, value in keywords]
     items.append(f"**{star.name.value if star is not None else 'kwargs'}")
     indent = site.doc.module.default_indent
     lookup = f"{local} = {TABLE}.get_interface("
-    key = ["self.config._attn_implementation", name]
+    key = [f"self.config.{KEY}", name]
     return [
         site.doc.statement(_laid_out(lookup, key, indent, column)),
         site.doc.statement(_laid_out(f"{target} = {local}(", items, indent, column)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import libcst as cst
 
@@ -12,10 +12,15 @@ PACKAGE = "transformers"
 
 
 def with_import(
-    doc: Document, changes: Mapping[cst.CSTNode, Change], module: str, name: str
+    doc: Document,
+    changes: Mapping[cst.CSTNode, Change],
+    module: str,
+    name: str,
+    gone: Iterable[cst.CSTNode] = (),
 ) -> str:
     """The text after ``changes``, with ``from module import name`` at the top if it is missing.
 
+    The comments of the nodes in ``gone`` may go.
     Inside transformers the import is relative, as those around it. Raises `FixRefused` when the
     name means something else in this file.
     """
@@ -23,7 +28,7 @@ def with_import(
     if known is not None:
         if known.rpartition(".")[2] != name:
             raise doc.refuse(f"{name} is the name of {known} in this file")
-        return doc.rewrite(changes)
+        return doc.rewrite(changes, gone)
     if name in {*doc.index.assignments, *doc.index.classes, *doc.index.functions}:
         raise doc.refuse(f"{name} is bound in this file, not by an import at its top")
     body = list(doc.module.body)
@@ -41,7 +46,7 @@ def with_import(
 
     if place is None:
         raise doc.refuse(f"this file has no import beside which {name} could be imported")
-    return doc.rewrite({**changes, place: change})
+    return doc.rewrite({**changes, place: change}, gone)
 
 
 def _import_of(statement: cst.CSTNode) -> tuple[str, set[str]] | None:

@@ -194,15 +194,19 @@ class Document:
 
         return {block: change}
 
-    def rewrite(self, changes: Mapping[cst.CSTNode, Change]) -> str:
+    def rewrite(
+        self, changes: Mapping[cst.CSTNode, Change], gone: Iterable[cst.CSTNode] = ()
+    ) -> str:
         """The text after the changes, each given its node as changes below have left it.
 
-        Raises `FixRefused` when a comment would be lost.
+        Raises `FixRefused` when a comment would be lost, except those of the nodes in ``gone``.
         """
         lines = [self.line(node) for node in changes]
         untouched = {node for node in self.module.body if not self._spans_any(node, lines)}
         new = self.module.visit(_Rewriter(changes, untouched)).code
         lost = comments(self.text) - comments(new)
+        for node in gone:
+            lost -= comments(self.code(node))
         if lost:
             raise FixRefused(f"the comment {next(iter(lost))!r} would be lost")
         return new

@@ -15,7 +15,8 @@ from fixers.toolkit import document
 from modelcheck.findings import Finding
 from modelcheck.source.bodies import callee_name, nodes_of
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
-from modelcheck.versions.configs import config_of, names_of
+from modelcheck.source.models import config_class
+from modelcheck.versions.configs import names_of
 
 NAME = "_tied_weights_keys"
 SETTING = "tie_word_embeddings"
@@ -37,11 +38,23 @@ def fix(text: str, finding: Finding) -> str:
             raise splice.refuse(f"{splice.code(key)} is not the weight of {output}", key)
         pairs.append(f'"{output}.weight": "{input_path(splice, info)}.weight"')
     splice.replace(value, "{" + ", ".join(pairs) + "}")
-    config = config_of(info)
-    known = names_of(config) if config is not None else None
-    if pairs and (known is None or SETTING not in known):
+    if pairs and _relies_on_default(info):
         _keep_default(splice, info)
     return splice.text()
+
+
+def _relies_on_default(info: ClassInfo) -> bool:
+    """May the configuration be without the setting, where transformers 4 had True?
+
+    A class on ``PreTrainedConfig``, as transformers 5 spells it, is taken at its word.
+    """
+    config = config_class(info)
+    if config is None:
+        return True
+    if any(base.rpartition(".")[2] == "PreTrainedConfig" for base in config.external_bases):
+        return False
+    names = names_of(config)
+    return names is None or SETTING not in names
 
 
 def _output(splice: Splice, info: ClassInfo) -> str:

@@ -27,6 +27,7 @@ from modelcheck.source import modular
 from modelcheck.source.bodies import headline
 from modelcheck.source.classes import FileIndex, ProjectIndex, forget_libraries
 from modelcheck.source.discovery import discover, is_config, modeling_files
+from modelcheck.source.memory import collecting_seldom
 from modelcheck.source.repo import CONFIG, Repo, read_config
 from modelcheck.source.text import SourceFile, parse_text, read_source
 
@@ -164,7 +165,7 @@ class Scanner:
             [*found.modeling, *found.configs, *self._configs_beside(found.modeling, found.configs)],
             key=lambda path: (os.path.dirname(path), path),
         )
-        for path in targets:
+        for path in collecting_seldom(targets):
             try:
                 findings += self.check(path)
                 files += 1

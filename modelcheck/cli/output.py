@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TextIO
 
 from modelcheck.cli.options import note
 from modelcheck.errors import UsageError
@@ -55,6 +54,8 @@ class Output:
             colour=terminal and use_colour(out),
             width=terminal_width(out) if terminal else 0,
             texts=texts,
+            verdicts=verdicts,
+            releases_of=scanner.releases_of,
         )
         text = self._text(report, scanner, verdicts)
         if self.file is not None:
@@ -72,7 +73,7 @@ class Output:
             as_json = self.output_format == "json"
             return statistics.render_json(report) if as_json else statistics.render(report)
         if self.output_format == "json":
-            return json.dumps(_document(report, scanner, verdicts), indent=2)
+            return render(self.output_format, report)
         named = tuple(_with_releases(f, scanner) for f in report.findings)
         report = dataclasses.replace(report, findings=named)
         said = lines(verdicts)
@@ -82,20 +83,6 @@ class Output:
             line = "; ".join(v.full for v in verdicts) if len(verdicts) <= 20 else "; ".join(said)
             report = dataclasses.replace(report, verdict=_Line(line))
         return render(self.output_format, report)
-
-
-def _document(
-    report: Report, scanner: ReleaseScanner, verdicts: Sequence[Verdict]
-) -> dict[str, Any]:
-    """The JSON report, with a verdict for each model and the releases of each finding."""
-    from modelcheck.report.json import document
-
-    data = document(report)
-    data["verdict"] = verdicts[0].full if len(verdicts) == 1 else None
-    data["verdicts"] = [verdict.to_json() for verdict in verdicts]
-    for finding, entry in zip(report.findings, data["findings"], strict=True):
-        entry["releases"] = list(scanner.releases_of(finding))
-    return data
 
 
 def _with_releases(finding: Finding, scanner: ReleaseScanner) -> Finding:

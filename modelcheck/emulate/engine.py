@@ -42,7 +42,8 @@ class Head:
 def head_of(whole: PreTrainedModel, config: PretrainedConfig) -> Head:
     """The head that vLLM makes for a model. Raises `Refused` where the weights do not fit it."""
     text = config.get_text_config()
-    own = whole.get_output_embeddings()
+    own = getattr(whole, "lm_head", None)
+    own = whole.get_output_embeddings() if own is None else own
     tied = any(getattr(c, "tie_word_embeddings", False) for c in (text, config))
     source = whole.get_input_embeddings() if tied else own
     weight = getattr(source, "weight", None)
@@ -93,6 +94,10 @@ class Engine:
         source: Path | None = None,
     ) -> None:
         self.base, self.packing, self.head, self.source = base, packing, head, source
+        text = base.config.get_text_config()
+        # vLLM's embedding classes know these models by name, and that they begin after padding.
+        shifted = head is None and "roberta" in text.model_type
+        self.offset = text.pad_token_id + 1 if shifted else 0
 
     def reset(self) -> None:
         """Forget all sequences."""
@@ -106,7 +111,7 @@ class Engine:
         """
         ids = torch.tensor([[t for _, tokens, _ in step.parts for t in tokens]])
         positions = torch.tensor(
-            [[p + i for _, tokens, p in step.parts for i in range(len(tokens))]]
+            [[self.offset + p + i for _, tokens, p in step.parts for i in range(len(tokens))]]
         )
         self.packing.segments = _segments(step)
         given: dict[str, Any] = {"input_ids": ids, "inputs_embeds": None}

@@ -59,9 +59,11 @@ def _rows(value: Any, tokens: int) -> Iterator[torch.Tensor]:
         yield from _rows(list(value.values()), tokens)
 
 
-def captured(model: Any, sequences: Sequence[Sequence[int]], has_head: bool) -> Captures:
+def captured(
+    model: Any, sequences: Sequence[Sequence[int]], has_head: bool, base_class: str
+) -> Captures:
     """What the base model's modules do in ordinary runs, sequence after sequence."""
-    base = base_of(model)
+    base = base_of(model, base_class)
     parts = [
         record(base, lambda t=tokens: outputs(model, t, has_head), len(tokens))  # type: ignore[misc]
         for tokens in sequences

@@ -6,8 +6,10 @@ third one, loaded by ``from_pretrained``, shows what transformers makes of the b
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,6 @@ from modelcheck.source.checkpoint import read_checkpoint
 from modelcheck.vllm import folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from transformers import PretrainedConfig, PreTrainedModel
@@ -182,7 +183,7 @@ def load_checkpoint(model: PreTrainedModel, source: Path | None) -> None:
 
 def transfer(whole: PreTrainedModel, base: PreTrainedModel) -> list[str]:
     """Give vLLM's model the weights. Returns the names of parameters that there are none for."""
-    inner = base_of(whole)
+    inner = base_of(whole, type(base).__name__)
     prefix = next((f"{name}." for name, m in whole.named_modules() if m is inner and name), "")
     own = {name.removeprefix(prefix): value for name, value in whole.state_dict().items()}
     wanted = base.state_dict()
@@ -195,13 +196,24 @@ def lost_buffers(model: PreTrainedModel) -> tuple[tuple[str, ...], str | None]:
     with tempfile.TemporaryDirectory() as saved:
         try:
             model.save_pretrained(saved)
-            loaded = type(model).from_pretrained(
-                saved, config=_fresh(model.config), dtype=torch.float32
-            )
+            with _poisoned():
+                loaded = type(model).from_pretrained(
+                    saved, config=_fresh(model.config), dtype=torch.float32
+                )
         except Exception as error:
             return (), f"saving and loading fails: {type(error).__name__}: {one_line(str(error))}"
     after = dict(loaded.named_buffers())
     return tuple(n for n, value in model.named_buffers() if _lost(value, after.get(n))), None
+
+
+@contextlib.contextmanager
+def _poisoned() -> Iterator[None]:
+    """Fill memory that nothing initialises with NaN: old memory may hold the right values."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def _lost(before: torch.Tensor, after: Any) -> bool:

@@ -75,14 +75,14 @@ def cached_outputs(model: Any, tokens: Sequence[int], prompt: int, has_head: boo
     return torch.cat(found)
 
 
-def base_of(model: Any) -> Any:
-    """The base model inside a model with a head; the model itself without one."""
-    from transformers import PreTrainedModel
+def base_of(model: Any, class_name: str) -> Any:
+    """The module of the base model's class inside a model with a head, or the model itself.
 
-    inner = getattr(model, model.base_model_prefix or "", None)
-    if inner is None:  # some name another prefix than the attribute that they have
-        inner = next((m for m in model.children() if isinstance(m, PreTrainedModel)), None)
-    return model if inner is None else inner
+    A version of the code in which the class has another name has it under its own prefix.
+    """
+    same = (m for m in model.modules() if type(m).__name__ == class_name)
+    found = next(same, None) or getattr(model, model.base_model_prefix or "", None)
+    return model if found is None else found
 
 
 def old_job(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def old_job(payload: Mapping[str, Any]) -> dict[str, Any]:
     ]
     first = None
     if any(result.differs(tolerance) for result in results):
-        mine = captured(model, sequences, has_head)
+        mine = captured(model, sequences, has_head, record["base_class"])
         first = first_difference(mine, record["captures"], tolerance, "prefill")
     return {
         "missing": sorted(set(own) - set(state)),

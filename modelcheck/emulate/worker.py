@@ -167,7 +167,7 @@ def _locate(
 ) -> FirstDifference | None:
     """Run again, and look at the first step that differs."""
     fed = [s.fed for s in sequences]
-    ordinary_side = locate.captured(models.whole, fed, models.has_head)
+    ordinary_side = locate.captured(models.whole, fed, models.has_head, type(models.base).__name__)
     offsets = [sum(len(tokens) for tokens in fed[:i]) for i in range(len(fed))]
     engine.reset()
     for step in done:
@@ -227,10 +227,13 @@ def _write(
         {
             "state": dict(models.whole.state_dict()),
             "has_head": models.has_head,
+            "base_class": type(models.base).__name__,
             "sequences": fed,
             "lengths": [len(s.prompt) for s in sequences],
             "outputs": list(ours),
-            "captures": locate.captured(models.whole, fed, models.has_head),
+            "captures": locate.captured(
+                models.whole, fed, models.has_head, type(models.base).__name__
+            ),
         },
         record,
     )

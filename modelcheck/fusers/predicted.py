@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from modelcheck.findings import Span
@@ -11,6 +12,7 @@ from modelcheck.fusers import moe
 from modelcheck.fusers.ast_facts import AstFacts
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Env
+from modelcheck.fusers.possible import leading, may_fuse
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.roots import Roots, Variant
 from modelcheck.fusers.select import outcomes
@@ -37,6 +39,67 @@ class ClassPrediction:
         return next((r for r in self.results if r.fuser == fuser), None)
 
 
+class Predictions:
+    """The predictions of one file's classes, each made when it is asked for.
+
+    ``given`` are the values of config.json. A class is looked at as its parents construct it,
+    from the models down; one that nothing constructs is looked at with unknown arguments. A
+    model that no other of the file holds is left out unless ``roots`` asks for it: vLLM fuses
+    it only as a part of another file's model. With ``possible``, a class whose words tell that
+    it takes no fuser is not looked at, and has no results.
+    """
+
+    def __init__(
+        self,
+        file: FileIndex,
+        contract: Contract,
+        given: Mapping[str, Any] | None = None,
+        tp: int = 1,
+        roots: bool = False,
+        possible: bool = False,
+    ) -> None:
+        self.file = file
+        self._start = Roots(file, contract, given, tp)
+        self._roots = roots
+        self._possible = possible
+        self._known: dict[str, ClassPrediction | None] = {}
+
+    @cached_property
+    def _constructed(self) -> dict[str, list[Variant]]:
+        return _constructions(self._start, leading(self.file) if self._possible else None)
+
+    @cached_property
+    def uses_mla(self) -> bool:
+        """Has one of the file's models latent attention?"""
+        start = self._start
+        some = start.pretrained or list(self.file.classes.values())
+        return any(start.root(info).env.use_mla for info in some)
+
+    def of(self, info: ClassInfo) -> ClassPrediction | None:
+        """The prediction of one class, None for one that is left out."""
+        if info.name not in self._known:
+            self._known[info.name] = self._predict(info)
+        return self._known[info.name]
+
+    def _predict(self, info: ClassInfo) -> ClassPrediction | None:
+        if not _is_module(info):
+            return None
+        if self._possible and not may_fuse(info):
+            return None if info.kind == "pretrained" else ClassPrediction(info, ())
+        variants = self._constructed.get(info.name) or [self._start.root(info)]
+        if info.kind == "pretrained" and not self._roots and all(v.is_root for v in variants):
+            return None
+        results = [_predict(v.module, v.env) for v in variants[:MAX_VARIANTS]]
+        # An instance that cannot be made is none to judge by.
+        results = [r for r in results if not all(_raised(x) for x in r)] or results
+        return ClassPrediction(info, _join_variants(results))
+
+    def all(self) -> list[ClassPrediction]:
+        """The predictions of every class that is not left out."""
+        found = [self.of(info) for info in self.file.classes.values()]
+        return [prediction for prediction in found if prediction is not None]
+
+
 def predict_file(
     file: FileIndex,
     contract: Contract,
@@ -44,39 +107,20 @@ def predict_file(
     tp: int = 1,
     roots: bool = False,
 ) -> list[ClassPrediction]:
-    """Predictions for every module class that a file defines.
-
-    ``given`` are the values of config.json. A class is looked at as its parents construct it,
-    from the models down; one that nothing constructs is looked at with unknown arguments. A
-    model that no other of the file holds is left out unless ``roots`` asks for it: vLLM fuses
-    it only as a part of another file's model.
-    """
-    start = Roots(file, contract, given, tp)
-    constructed = _constructions(start)
-    predictions = []
-    for info in file.classes.values():
-        if not _is_module(info):
-            continue
-        variants = constructed.get(info.name) or [start.root(info)]
-        if info.kind == "pretrained" and not roots and all(v.is_root for v in variants):
-            continue
-        results = [_predict(v.module, v.env) for v in variants[:MAX_VARIANTS]]
-        # An instance that cannot be made is none to judge by.
-        results = [r for r in results if not all(_raised(x) for x in r)] or results
-        predictions.append(ClassPrediction(info, _join_variants(results)))
-    return predictions
+    """The `Predictions` of every module class that a file defines."""
+    return Predictions(file, contract, given, tp, roots).all()
 
 
 def _is_module(info: ClassInfo) -> bool:
     return info.is_module or any(base.startswith("torch.nn.") for base in info.external_bases)
 
 
-def _constructions(start: Roots) -> dict[str, list[Variant]]:
-    """How the file's classes are constructed, from the model classes down.
+def _constructions(start: Roots, only: frozenset[str] | None) -> dict[str, list[Variant]]:
+    """How the file's classes (or ``only`` some) are constructed, from the model classes down.
 
     First from the models that vLLM builds; classes that those do not lead to, from the others.
     """
-    follow = _Follow(start.contract)
+    follow = _Follow(start.contract, start.file, only)
     built = start.built()
     if not built:
         variants = [start.root(info) for info in start.pretrained]
@@ -90,8 +134,10 @@ def _constructions(start: Roots) -> dict[str, list[Variant]]:
 class _Follow:
     """Constructors that were followed, each construction once."""
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, file: FileIndex, only: frozenset[str] | None) -> None:
         self.contract = contract
+        self._file = file
+        self._only = only
         self._members: dict[str, list[Module]] = {}
 
     def everything(self, roots: list[Variant], known: frozenset[str]) -> dict[str, list[Variant]]:
@@ -103,6 +149,8 @@ class _Follow:
             variant = pending.pop()
             module = variant.module
             assert module.info is not None
+            if not self._leads(module.info):
+                continue
             key = f"{_key(module)}{variant.env.head_size}{variant.env.use_mla}"
             if module.info.name in known or key in seen or len(seen) > MAX_CONSTRUCTIONS:
                 continue
@@ -110,6 +158,9 @@ class _Follow:
             found.setdefault(module.info.name, []).append(variant)
             pending += [Variant(member, variant.env) for member in self.members(module)]
         return found
+
+    def _leads(self, info: ClassInfo) -> bool:
+        return self._only is None or (info.file is self._file and info.name in self._only)
 
     def parts(self, root: Variant) -> set[str]:
         """The models that a model makes for another configuration than its own."""

@@ -32,8 +32,11 @@ class Interpreter(Statements, Calls, Attributes, Items):
     def text_config(self, config: Config) -> Config:
         """What ``config.get_text_config()`` gives."""
         node, frame = ast.Constant(None), Frame(None, {}, None, 0)  # type: ignore[arg-type]
-        method = self.attribute(config, "get_text_config", node, frame)
-        found = self.call(method, [], {}, node, frame)
+        try:
+            method = self.attribute(config, "get_text_config", node, frame)
+            found = self.call(method, [], {}, node, frame)
+        except (Undecided, Stop, Raised):
+            return config
         return found if isinstance(found, Config) else config
 
     def instantiate(

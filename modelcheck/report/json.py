@@ -17,12 +17,22 @@ def render(report: Report) -> str:
 
 
 def document(report: Report) -> dict[str, Any]:
-    """The whole report; columns and lines are 1-based, ``end_column`` is exclusive."""
+    """The whole report; columns and lines are 1-based, ``end_column`` is exclusive.
+
+    ``verdict`` is the line of a single model in a single release, ``releases`` of a finding the
+    vLLM releases that have it.
+    """
+    single = report.verdicts[0].full if len(report.verdicts) == 1 else report.verdict_line
+    releases_of = report.releases_of or (lambda finding: [report.vllm])
     return {
         "schema": SCHEMA,
         "vllm": report.vllm,
-        "verdict": report.verdict_line or None,
-        "findings": [finding_data(finding) for finding in report.findings],
+        "verdict": single or None,
+        "verdicts": [verdict.to_json() for verdict in report.verdicts],
+        "findings": [
+            finding_data(finding) | {"releases": list(releases_of(finding))}
+            for finding in report.findings
+        ],
         "unreadable": [
             {"path": error.path, "line": error.line, "cause": error.cause}
             for error in report.unreadable

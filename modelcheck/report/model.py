@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelcheck.errors import UnreadableFile
 from modelcheck.findings import Finding, Safety, Severity
+
+if TYPE_CHECKING:
+    from modelcheck.verdict import Verdict as ModelVerdict
 
 
 class Verdict(Protocol):
@@ -27,6 +30,8 @@ class Report:
     ``findings`` are sorted by file and place; ``files`` counts what was checked. ``texts`` holds
     the text of files that are not on disk (standard input) by the path in the findings.
     ``colour`` and ``width`` (columns, 0 for any) are those of the terminal, for people's formats.
+    ``verdicts`` has each model in each release, ``releases_of`` the releases of a finding: JSON
+    shows both, the other formats ``verdict``.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -37,6 +42,8 @@ class Report:
     colour: bool = False
     width: int = 0
     texts: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Sequence[ModelVerdict] = ()
+    releases_of: Callable[[Finding], Sequence[str]] | None = None
 
     @property
     def verdict_line(self) -> str:

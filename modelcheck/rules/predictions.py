@@ -9,24 +9,39 @@ from functools import lru_cache
 
 from modelcheck.findings import Finding, Fix, Severity, Span
 from modelcheck.fusers.contract import Contract
-from modelcheck.fusers.predicted import ClassPrediction, predict_file
+from modelcheck.fusers.possible import parts_of
+from modelcheck.fusers.predicted import ClassPrediction, Predictions
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.rules.base import Context
-from modelcheck.source.classes import FileIndex
+from modelcheck.source.classes import ClassInfo, FileIndex
 from modelcheck.source.repo import Repo
 
 
 @lru_cache(maxsize=16)
-def _predictions(
-    file: FileIndex, contract: Contract, repo: Repo | None
-) -> tuple[ClassPrediction, ...]:
+def _predictions(file: FileIndex, contract: Contract, repo: Repo | None) -> Predictions:
     given = dict(repo.config) if repo is not None else None
-    return tuple(predict_file(file, contract, given))
+    return Predictions(file, contract, given, possible=True)
 
 
-def predictions(context: Context) -> tuple[ClassPrediction, ...]:
-    """What is predicted for every class of the file."""
-    return _predictions(context.file, context.contract, context.repo)
+def predictions(context: Context) -> list[ClassPrediction]:
+    """What is predicted for every class of the file that may take a fuser at all."""
+    return _predictions(context.file, context.contract, context.repo).all()
+
+
+def prediction_of(context: Context, info: ClassInfo) -> ClassPrediction | None:
+    """What is predicted for one class of the file, None for one that is left out."""
+    return _predictions(context.file, context.contract, context.repo).of(info)
+
+
+def _candidates(context: Context, fuser: str) -> Iterator[ClassPrediction]:
+    """The predictions of the classes that may take one fuser, or nearly."""
+    known = _predictions(context.file, context.contract, context.repo)
+    for info in context.file.classes.values():
+        if not parts_of(info).allows(fuser) or (fuser == "MLA" and not known.uses_mla):
+            continue
+        prediction = known.of(info)
+        if prediction is not None:
+            yield prediction
 
 
 @dataclass(frozen=True)
@@ -46,7 +61,7 @@ def misses(context: Context, fuser: str, unless: tuple[str, ...] = ()) -> Iterat
     """Classes that nearly take a fuser and take none of ``unless`` either."""
     if fuser not in context.contract.fusers:
         return
-    for prediction in predictions(context):
+    for prediction in _candidates(context, fuser):
         result = prediction.result(fuser)
         if result is None or result.fires is not Fires.NO:
             continue
@@ -60,7 +75,7 @@ def misses(context: Context, fuser: str, unless: tuple[str, ...] = ()) -> Iterat
 
 def wrongs(context: Context, fuser: str) -> Iterator[Miss]:
     """Classes that take a fuser although the numbers change."""
-    for prediction in predictions(context):
+    for prediction in _candidates(context, fuser):
         result = prediction.result(fuser)
         if result is not None and result.fires is Fires.YES and result.wrong:
             yield Miss(prediction, result)

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath
 
-from modelcheck.source.bodies import Body, body, callee_name, reached_methods, self_name
+from modelcheck.source.bodies import (
+    Body,
+    body,
+    callee_name,
+    nodes_of,
+    reached_methods,
+    self_name,
+)
 from modelcheck.source.callpath import children
 from modelcheck.source.classes import (
     ClassInfo,
@@ -85,14 +92,14 @@ class Attention:
         return any(signature.names(name) for name in _CACHE_PARAMETERS)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def attention_classes(file: FileIndex) -> tuple[Attention, ...]:
     """Every attention class that this file defines."""
     found = (attention_of(info) for info in file.classes.values())
     return tuple(a for a in found if a is not None)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def attention_of(info: ClassInfo) -> Attention | None:
     """The attention facts of a class, None when it is no attention."""
     hit = info.find_method("forward")
@@ -132,6 +139,7 @@ def eager_function(attention: Attention) -> str:
     return ""
 
 
+@lru_cache(maxsize=16)
 def _interface_names(file: FileIndex) -> frozenset[str]:
     """The names that stand for the interface in a file: itself, import aliases, module aliases."""
     names = {INTERFACE}
@@ -142,9 +150,14 @@ def _interface_names(file: FileIndex) -> frozenset[str]:
     return frozenset(names)
 
 
+@lru_cache(maxsize=16)
+def _names_interface(file: FileIndex) -> bool:
+    return INTERFACE in file.source.text
+
+
 def _interface_use(info: ClassInfo, owner: ClassInfo, function: FunctionNode) -> Attention | None:
     """What the forward does with the interface; None when it is not named on its way."""
-    if not any(INTERFACE in f.source.text for f in {c.file for c in info.mro}):
+    if not any(_names_interface(f) for f in {c.file for c in info.mro}):
         return None
     nodes = body(owner.file, function)
     names: set[str] = set()
@@ -203,7 +216,7 @@ def _bare_form(nodes: Body, use: ast.Name) -> str:
     """What surrounds the interface's name when it is not a plain assignment."""
 
     def holds(node: ast.AST | None) -> bool:
-        return node is not None and any(child is use for child in ast.walk(node))
+        return node is not None and any(child is use for child in nodes_of(node))
 
     if any(holds(n.value) for n in nodes.all(ast.NamedExpr)):
         return "binds the interface with := instead of an assignment"
@@ -267,11 +280,10 @@ def _inline_core(info: ClassInfo) -> ast.AST | None:
     products = 0
     multihead = {c.attr for c in children(info) if c.type_name == "torch.nn.MultiheadAttention"}
     for nodes, first in _reached_bodies(info):
-        for call in nodes.all(ast.Call):
-            name = callee_name(call)
+        for name, call in nodes.calls:
             if name == "topk":  # routing, not attention
                 return None
-            if _KERNELS.fullmatch(name):
+            if _is_kernel(name):
                 return call
             if is_self_attribute(call.func, first) and name in multihead:
                 return call
@@ -280,6 +292,11 @@ def _inline_core(info: ClassInfo) -> ast.AST | None:
             products += name in _PRODUCTS
         products += sum(isinstance(n.op, ast.MatMult) for n in nodes.all(ast.BinOp))
     return softmax if products >= 2 else None
+
+
+@lru_cache(maxsize=512)
+def _is_kernel(name: str) -> bool:
+    return _KERNELS.fullmatch(name) is not None
 
 
 def _reached_bodies(info: ClassInfo) -> Iterator[tuple[Body, str]]:

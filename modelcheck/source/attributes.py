@@ -30,7 +30,7 @@ class Kind(enum.Enum):
     UNKNOWN = enum.auto()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def attribute_kind(info: ClassInfo, name: str) -> Kind:
     """What an instance holds under ``name``; UNKNOWN wherever the source leaves it open."""
     if info.find_method(name) is not None or _set_from_outside(info, name):
@@ -140,5 +140,9 @@ def _is(node: ast.expr, name: str, first: str) -> bool:
 
 def _set_from_outside(info: ClassInfo, name: str) -> bool:
     """Does the file assign the attribute on something else than self?"""
-    pattern = rf"(?<!\bself)\.{re.escape(name)}\s*=(?!=)"
-    return any(re.search(pattern, c.file.source.text) for c in info.mro)
+    return any(name in _set_on_others(c.file) for c in info.mro)
+
+
+@lru_cache(maxsize=16)
+def _set_on_others(file: FileIndex) -> frozenset[str]:
+    return frozenset(re.findall(r"(?<!\bself)\.(\w+)\s*=(?!=)", file.source.text))

@@ -53,7 +53,7 @@ def base_models(file: FileIndex, repo: Repo | None = None) -> tuple[BaseModel, .
     """
     if repo is not None and "AutoModel" in repo.auto_map:
         named = auto_map_class(repo, "AutoModel")
-        chosen = [named] if named is not None and not is_head(named) else []
+        chosen = [named] if named is not None and _may_be_base(named) else []
     else:
         models = [
             info
@@ -67,6 +67,11 @@ def base_models(file: FileIndex, repo: Repo | None = None) -> tuple[BaseModel, .
             outer = [info for info in headless if info.name not in built]
             chosen = outer if len(outer) == 1 else []
     return tuple(BaseModel(info, decoder_of(info)) for info in chosen if info.file is file)
+
+
+def _may_be_base(info: ClassInfo) -> bool:
+    """A headless model, or a class of which too little is seen."""
+    return (info.kind == "pretrained" or has_unknown_base(info)) and not is_head(info)
 
 
 def is_encoder_decoder(base: BaseModel) -> bool:

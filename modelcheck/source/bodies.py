@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeVar
 
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, is_self_attribute
+from modelcheck.source.tree import nodes_of
+
+__all__ = ["Body", "body", "callee_name", "headline", "nodes_of", "reached_methods", "self_name"]
 
 Node = TypeVar("Node", bound=ast.AST)
-
-
-@lru_cache(maxsize=512)
-def nodes_of(node: ast.AST) -> tuple[ast.AST, ...]:
-    """All nodes below one, itself first, in the order of `ast.walk`; walked once."""
-    return tuple(ast.walk(node))
 
 
 class Body:
@@ -25,29 +22,60 @@ class Body:
         self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         self._sorted: dict[type[ast.AST], list[ast.AST]] = {}
         for node in nodes_of(function):
-            self._nodes[type(node)].append(node)
+            self._nodes[node.__class__].append(node)
 
     def all(self, kind: type[Node]) -> list[Node]:
         """Every node of exactly this type; statements and expressions by position."""
-        if kind not in self._sorted:
-            self._sorted[kind] = sorted(
-                self._nodes.get(kind, ()),
-                key=lambda n: (getattr(n, "lineno", 0), getattr(n, "col_offset", 0)),
-            )
-        return self._sorted[kind]  # type: ignore[return-value]
+        found = self._sorted.get(kind)
+        if found is None:
+            found = self._sorted[kind] = sorted(self._of(kind), key=_position)
+        return found  # type: ignore[return-value]
+
+    @cached_property
+    def calls(self) -> tuple[tuple[str, ast.Call], ...]:
+        """Every call with the last name of its callee, by position."""
+        return tuple((callee_name(call), call) for call in self.all(ast.Call))
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Every name and attribute that is read or written."""
+        names = [n.id for n in self._of(ast.Name)]
+        return frozenset([*names, *(a.attr for a in self._of(ast.Attribute))])
+
+    def foreign(self, first: str) -> set[str]:
+        """The same without the attributes of ``first``, the object itself."""
+        words = {n.id for n in self._of(ast.Name)}
+        words.update(
+            a.attr
+            for a in self._of(ast.Attribute)
+            if not (isinstance(a.value, ast.Name) and a.value.id == first)
+        )
+        return words
+
+    def _of(self, kind: type[Node]) -> list[Node]:
+        return self._nodes.get(kind, [])  # type: ignore[return-value]
+
+    @cached_property
+    def _called(self) -> frozenset[str]:
+        return frozenset(callee_name(call) for call in self._of(ast.Call))
 
     def called(self) -> frozenset[str]:
         """Last names of all callees: "softmax" for ``F.softmax(x)`` and ``x.softmax()``."""
-        return frozenset(callee_name(c) for c in self.all(ast.Call))
+        return self._called
 
     def mentions(self, names: frozenset[str]) -> bool:
         """Is one of these a name or an attribute here?"""
-        return any(n.id in names for n in self.all(ast.Name)) or any(
-            a.attr in names for a in self.all(ast.Attribute)
-        )
+        return not names.isdisjoint(self.identifiers)
 
 
-@lru_cache(maxsize=64)
+def _position(node: ast.AST) -> tuple[int, int]:
+    try:
+        return node.lineno, node.col_offset  # type: ignore[attr-defined]
+    except AttributeError:  # a comprehension, an argument list
+        return 0, 0
+
+
+@lru_cache(maxsize=16)
 def _bodies(file: FileIndex) -> dict[ast.AST, Body]:
     return {}
 
@@ -55,9 +83,10 @@ def _bodies(file: FileIndex) -> dict[ast.AST, Body]:
 def body(file: FileIndex, function: ast.AST) -> Body:
     """The nodes of a function of ``file``, walked once whoever asks."""
     known = _bodies(file)
-    if function not in known:
-        known[function] = Body(function)
-    return known[function]
+    found = known.get(function)
+    if found is None:
+        found = known[function] = Body(function)
+    return found
 
 
 def callee_name(call: ast.Call) -> str:
@@ -85,9 +114,10 @@ def headline(node: ast.ClassDef | FunctionNode) -> ast.expr:
     )
 
 
+@lru_cache(maxsize=512)
 def reached_methods(
     info: ClassInfo, start: str = "forward"
-) -> list[tuple[ClassInfo, FunctionNode]]:
+) -> tuple[tuple[ClassInfo, FunctionNode], ...]:
     """A method and the methods of the same object that it calls, nearest first."""
     found: dict[FunctionNode, ClassInfo] = {}
     names, seen = [start], {start}
@@ -98,10 +128,8 @@ def reached_methods(
         owner, function = hit
         found[function] = owner
         first = self_name(function)
-        for call in body(owner.file, function).all(ast.Call):
-            if is_self_attribute(call.func, first):
-                name = callee_name(call)
-                if name not in seen:
-                    seen.add(name)
-                    names.append(name)
-    return [(owner, function) for function, owner in found.items()]
+        for name, call in body(owner.file, function).calls:
+            if name not in seen and is_self_attribute(call.func, first):
+                seen.add(name)
+                names.append(name)
+    return tuple((owner, function) for function, owner in found.items())

@@ -14,7 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from modelcheck.source.bodies import Body, body, callee_name, reached_methods, self_name
+from modelcheck.source.bodies import (
+    Body,
+    body,
+    callee_name,
+    nodes_of,
+    reached_methods,
+    self_name,
+)
 from modelcheck.source.classes import (
     ClassInfo,
     FileIndex,
@@ -30,6 +37,8 @@ _OTHER_MODALITY = re.compile(
     r"|grid_thw|cu_seqlens|(?-i:Asr)",
     re.IGNORECASE,
 )
+
+_LISTS = (ast.ListComp, ast.GeneratorExp, ast.List)
 
 # What joins a tower to the text model; some take token ids besides.
 _BRIDGE = re.compile(r"q_?former|resampler|perceiver|compressor|connector|projector", re.IGNORECASE)
@@ -67,18 +76,19 @@ class Hop:
     attr: str
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def children(info: ClassInfo) -> tuple[Child, ...]:
     """The submodules built in ``__init__`` of a class and its known ancestors."""
     return tuple(_children(info))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def hops(info: ClassInfo) -> tuple[Hop, ...]:
     """The calls of submodules, directly or in a loop over a list of them."""
     return tuple(_hops(info))
 
 
+@lru_cache(maxsize=512)
 def is_other_modality(info: ClassInfo) -> bool:
     """Does it work on images, sound or video: a tower whose attention vLLM leaves alone?
 
@@ -99,6 +109,7 @@ def is_other_modality(info: ClassInfo) -> bool:
     return bool(_OTHER_MODALITY.search(words))
 
 
+@lru_cache(maxsize=512)
 def takes_input_ids(info: ClassInfo) -> bool:
     """Is it a text model, or a part that takes token ids?"""
     hit = info.find_method("forward")
@@ -107,6 +118,7 @@ def takes_input_ids(info: ClassInfo) -> bool:
     return Signature.of(hit[1]).names("input_ids")
 
 
+@lru_cache(maxsize=512)
 def is_head_model(info: ClassInfo) -> bool:
     """Does it hold the base model (under ``base_model_prefix``), as ``…ForCausalLM`` does?
 
@@ -123,6 +135,7 @@ def is_head_model(info: ClassInfo) -> bool:
     )
 
 
+@lru_cache(maxsize=16)
 def text_models(file: FileIndex) -> tuple[ClassInfo, ...]:
     """The classes of a file whose forward takes ``input_ids`` and that hold other modules."""
     return tuple(c for c in file.classes.values() if takes_input_ids(c) and children(c))
@@ -203,10 +216,11 @@ class _Builder:
 
     def _constructions(self, attr: str, value: ast.expr, many: bool = False) -> list[Child]:
         found: list[Child] = []
-        calls = [n for n in ast.walk(value) if isinstance(n, ast.Call)]
-        many = many or any(
-            isinstance(n, ast.ListComp | ast.GeneratorExp | ast.List) for n in ast.walk(value)
-        )
+        if isinstance(value, ast.Constant):
+            return found
+        nodes = nodes_of(value)
+        calls = [n for n in nodes if isinstance(n, ast.Call)]
+        many = many or any(isinstance(n, _LISTS) for n in nodes)
         many = many or any(callee_name(c) == "ModuleList" for c in calls)
         for call in calls:
             if callee_name(call) == "ModuleList":

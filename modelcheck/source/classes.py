@@ -20,6 +20,7 @@ from modelcheck.source.syntax import dotted_name as dotted_name
 from modelcheck.source.syntax import is_self_attribute as is_self_attribute
 from modelcheck.source.syntax import statements
 from modelcheck.source.text import SourceFile, read_source
+from modelcheck.source.tree import nodes_of
 
 LIBRARY_FILES = 48  # of transformers, kept parsed: some 5 MB each
 
@@ -163,7 +164,7 @@ class ClassInfo:
             if init is None:
                 continue
             first = init.args.args[0].arg if init.args.args else "self"
-            for node in ast.walk(init):
+            for node in nodes_of(init):
                 if isinstance(node, ast.Assign):
                     for target in node.targets:
                         _note_targets(found, node, target, node.value, first)

@@ -39,7 +39,7 @@ def read_config_class(
                 instance.attributes[name] = value
     mapping = instance.attributes.get("attribute_map")
     attribute_map = mapping if isinstance(mapping, dict) else {}
-    instance.attributes |= {attribute_map.get(k, k): v for k, v in values.items()}
+    instance.attributes = _Mapped(attribute_map, {**instance.attributes, **values})
     for method in ("__init__", "__post_init__"):
         found = info.find_method(method)
         if found is None:
@@ -57,16 +57,58 @@ def read_config_class(
         except (Undecided, Stop, Raised, LookupError, TypeError, ValueError, AttributeError):
             for name in _assigned(function):  # it may have got further than we did
                 instance.attributes.pop(name, None)
-    known = {
-        attribute_map.get(k, k): v
-        for k, v in instance.attributes.items()
-        if isinstance(v, (*PLAIN, Config))
-    }
+    read = {**instance.attributes, **_properties(instance, interpreter)}
+    known = {k: v for k, v in read.items() if isinstance(v, (*PLAIN, Config))}
     for name in FILLED_IN:
         if name in known and known[name] is None:
             del known[name]
     _add_parts(known)
     return Config("config", known, complete=True, attribute_map=attribute_map, info=info)
+
+
+class _Mapped(dict[str, Any]):
+    """The attributes of a configuration, by any of their names, as ``attribute_map`` has them."""
+
+    def __init__(self, names: Mapping[str, str], values: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.names = names
+        for name, value in values.items():
+            self[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(self.names.get(name, name), value)
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(self.names.get(name, name))
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(self.names.get(str(name), name))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value under any of its names."""
+        return super().get(self.names.get(name, name), default)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Take it away under any of its names."""
+        return super().pop(self.names.get(name, name), *default)
+
+
+def _properties(instance: Instance, interpreter: Interpreter) -> dict[str, Any]:
+    """What the properties of a configuration class answer; they hide what is set by their name."""
+    found: dict[str, Any] = {}
+    for info in instance.info.mro:
+        for node in info.node.body:
+            if not isinstance(node, ast.FunctionDef) or node.name in found:
+                continue
+            if not any(dotted_name(d) == "property" for d in node.decorator_list):
+                continue
+            getter = Function(node, info.file, instance, defined_in=info)
+            try:
+                value = interpreter.call(getter, [], {}, node, Frame(info.file, {}, info, 0))
+            except (Undecided, Stop, Raised, LookupError, TypeError, ValueError, AttributeError):
+                value = Unknown(f"the property {node.name}")
+            found[node.name] = value
+    return found
 
 
 def _assigned(function: FunctionNode) -> set[str]:

@@ -25,7 +25,7 @@ class Role(enum.Enum):
     UNKNOWN = enum.auto()  # no model of this file reaches it
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def text_reach(file: FileIndex) -> frozenset[ClassInfo]:
     """The classes below the text models of a file, towers of other modalities left out."""
     found: set[ClassInfo] = set()
@@ -39,7 +39,7 @@ def text_reach(file: FileIndex) -> frozenset[ClassInfo]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _built_classes(file: FileIndex) -> frozenset[ClassInfo]:
     return frozenset(
         child.cls
@@ -50,6 +50,7 @@ def _built_classes(file: FileIndex) -> frozenset[ClassInfo]:
     )
 
 
+@lru_cache(maxsize=512)
 def class_role(info: ClassInfo) -> Role:
     """Where a class is used, as far as its own file shows."""
     reached = text_reach(info.file)
@@ -74,6 +75,7 @@ def serves_text(attention: Attention) -> bool:
     return where is Role.TEXT or (where is Role.UNKNOWN and attention.has_cache)
 
 
+@lru_cache(maxsize=16)
 def undispatched(file: FileIndex) -> tuple[Attention, ...]:
     """The self-attention of layers in which nothing reaches the interface as vLLM reads it.
 
@@ -113,8 +115,13 @@ def dispatching(file: FileIndex) -> Iterator[Attention]:
             yield attention
 
 
-def layer_attentions(model: ClassInfo) -> Iterator[tuple[Child, tuple[Attention, ...]]]:
+@lru_cache(maxsize=512)
+def layer_attentions(model: ClassInfo) -> tuple[tuple[Child, tuple[Attention, ...]], ...]:
     """The repeated layers below a text model, each with the attention classes inside it."""
+    return tuple(_layer_attentions(model))
+
+
+def _layer_attentions(model: ClassInfo) -> Iterator[tuple[Child, tuple[Attention, ...]]]:
     seen: set[ClassInfo] = set()
     stack = [model]
     while stack:

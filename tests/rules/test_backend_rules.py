@@ -125,7 +125,8 @@ def model(forward, body="pass", extra="", base="PreTrainedModel"):
         f"{IMPORTS}\n\nclass XModel({base}):\n    {extra}\n"
         "    def __init__(self, config):\n        super().__init__(config)\n"
         "        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)\n"
-        f"        {body}\n        self.post_init()\n\n{forward}\n        return (self.embed_tokens(input_ids),)\n"
+        f"        {body}\n        self.post_init()\n\n{forward}\n"
+        "        return (self.embed_tokens(input_ids),)\n"
     )
 
 

@@ -153,7 +153,8 @@ def _families(context: Context) -> dict[ClassInfo, list[ClassInfo]]:
     families: dict[ClassInfo, list[ClassInfo]] = {}
     for info in models:
         own = [each for each in info.mro if each.file is context.file and each.kind == "pretrained"]
-        families.setdefault(own[-1], []).append(info)
+        if own:  # auto_map may name what is no model
+            families.setdefault(own[-1], []).append(info)
     return families
 
 

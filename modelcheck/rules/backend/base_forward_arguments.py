@@ -3,7 +3,8 @@
 What it does
 ------------
 Checks that the forward of a text model's decoder (the base model itself, or what its
-`get_decoder` returns) has parameters called `input_ids`, `inputs_embeds` and `position_ids`.
+`get_decoder` returns: in a model with an encoder and a decoder of text, the decoder) has
+parameters called `input_ids`, `inputs_embeds` and `position_ids`.
 
 Why it matters
 --------------
@@ -65,7 +66,9 @@ from collections.abc import Iterable
 from modelcheck.findings import Finding, Severity
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
-from modelcheck.source.classes import Signature
+from modelcheck.source.basemodel import base_models, is_encoder_decoder, is_language_head
+from modelcheck.source.callpath import takes_input_ids
+from modelcheck.source.classes import ClassInfo, Signature
 
 CODE = "MC302"
 ARGUMENTS = ("input_ids", "inputs_embeds", "position_ids")
@@ -73,10 +76,9 @@ ARGUMENTS = ("input_ids", "inputs_embeds", "position_ids")
 
 def check(context: Context) -> Iterable[Finding]:
     """One finding for each decoder, naming all that is missing."""
-    for base in text_models(context):
-        decoder = base.decoder
-        found = decoder.find_method("forward") if decoder is not None else None
-        if decoder is None or found is None or found[0].file is not context.file:
+    for decoder in dict.fromkeys(_decoders(context)):
+        found = decoder.find_method("forward")
+        if found is None or found[0].file is not context.file:
             continue
         missing = [name for name in ARGUMENTS if not Signature.of(found[1]).names(name)]
         if missing:
@@ -89,3 +91,18 @@ def check(context: Context) -> Iterable[Finding]:
                 f"forward does not name {names}: vLLM cannot prepare it for torch.compile",
                 f"Add {names} to the signature (default None) and use them.",
             )
+
+
+def _decoders(context: Context) -> Iterable[ClassInfo]:
+    """What vLLM prepares: the text models themselves, and the decoders inside of others."""
+    causal = any(is_language_head(info) for info in context.file.classes.values())
+    judged = {base.info for base in text_models(context)}
+    for base in base_models(context.file, context.repo):
+        decoder = base.decoder
+        if decoder is None:
+            continue
+        if decoder is base.info:
+            if base.info in judged:
+                yield decoder
+        elif takes_input_ids(decoder) and (causal or is_encoder_decoder(base)):
+            yield decoder

@@ -9,7 +9,9 @@ their width.
 Why it matters
 --------------
 Without the first vLLM (0.25 to 0.33) takes the model for a dense one and runs the experts as
-they are written, unfused. Without the others it stops at an assertion without a text.
+they are written, unfused. Without the others it stops at an assertion without a text. Where the
+configuration class leaves such a number at None, it is for config.json to give it: that is only
+noted (`info`) while there is no config.json to look at.
 
 Example
 -------
@@ -372,8 +374,15 @@ def _problem(settings: RepoConfig, contract: Contract) -> tuple[Severity, str, s
         ("number of experts per token", contract.moe_topk_aliases),
         ("width of an expert", EXPERT_WIDTH),
     ):
-        if _missing(settings.first(names), settings):
+        found = settings.first(names)
+        if _missing(found, settings):
             return Severity.ERROR, f"{_says(what, names)} and does not load", _advice(names[0])
+        if found.exists and found.value is None:
+            return (
+                Severity.INFO,
+                f"{found.name} is None by default, and vLLM does not load without the {what}",
+                f"Give {found.name} in every config.json, or a default.",
+            )
     return None
 
 

@@ -18,7 +18,7 @@ from modelcheck.graph.values import Config, Instance, Module
 from modelcheck.rules.base import Context
 from modelcheck.rules.modules import Tree, trees
 from modelcheck.rules.names import Linear, Names, config_of, names_of
-from modelcheck.rules.predictions import predictions
+from modelcheck.rules.predictions import prediction_of
 from modelcheck.source.bodies import headline
 from modelcheck.source.classes import ClassInfo, FileIndex
 from modelcheck.source.plans import Entry, Plan, tensor_plan
@@ -46,7 +46,7 @@ class PlannedModel:
     names: Names
     config: Config
     plan: Plan | None  # None: it cannot be told
-    fused: dict[str, tuple[FusionResult, ...] | None]  # by class; None: it cannot be told
+    context: Context
 
     @property
     def info(self) -> ClassInfo:
@@ -59,7 +59,7 @@ class PlannedModel:
             return ()  # vLLM never fuses the root
         if instance.info.file.classes.get(instance.info.name) is not instance.info:
             return None
-        return self.fused.get(instance.info.name)
+        return _fused(self.context, instance.info)
 
     def fate(self, linear: Linear) -> Fate:
         """What vLLM makes of it."""
@@ -121,12 +121,6 @@ def _planned(
     groups = trees(context)
     if not groups:
         return ()
-    fused: dict[str, tuple[FusionResult, ...] | None] = {}
-    for prediction in predictions(context):
-        results = [r for r in prediction.results if r.fuser in REDEFINING]
-        doubt = any(r.fires is Fires.UNKNOWN for r in results)
-        fired = tuple(r for r in results if r.fires is Fires.YES)
-        fused[prediction.info.name] = None if doubt else fired
     found = []
     for group in groups:
         models = []
@@ -136,10 +130,21 @@ def _planned(
                 plan = tensor_plan(tree.model, config.info, config.values)
                 if _has_other_plans(tree):
                     plan = None
-                models.append(PlannedModel(tree, names_of(tree), config, plan, fused))
+                models.append(PlannedModel(tree, names_of(tree), config, plan, context))
         if models and len(models) == len(group):
             found.append(tuple(models))
     return tuple(found)
+
+
+def _fused(context: Context, info: ClassInfo) -> tuple[FusionResult, ...] | None:
+    """The fusers that take a class, None where one of them cannot be told."""
+    prediction = prediction_of(context, info) if info.file is context.file else None
+    if prediction is None:
+        return None
+    results = [r for r in prediction.results if r.fuser in REDEFINING]
+    if any(r.fires is Fires.UNKNOWN for r in results):
+        return None
+    return tuple(r for r in results if r.fires is Fires.YES)
 
 
 def _has_other_plans(tree: Tree) -> bool:

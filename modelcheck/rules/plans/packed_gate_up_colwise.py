@@ -77,10 +77,12 @@ from collections.abc import Iterable, Iterator
 
 from modelcheck.findings import Finding, Severity
 from modelcheck.rules.base import Context
+from modelcheck.source.bodies import body, nodes_of
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name, is_self_attribute
 
 CODE = "MC801"
 STYLE = "colwise"
+CUTS = frozenset({"chunk", "split"})
 PLANS = ("base_model_tp_plan", "_tp_plan")
 
 
@@ -152,6 +154,8 @@ def _halved_projections(context: Context) -> Iterator[tuple[str, tuple[ClassInfo
         forward = info.methods.get("forward")
         if forward is None or not info.is_module:
             continue
+        if CUTS.isdisjoint(body(info.file, forward).called()):
+            continue
         for name, (_, value) in info.self_assignments.items():
             if isinstance(value, ast.Call) and _last(dotted_name(value.func)) == "Linear":
                 cut = _cut(forward, name)
@@ -162,10 +166,10 @@ def _halved_projections(context: Context) -> Iterator[tuple[str, tuple[ClassInfo
 def _cut(forward: FunctionNode, name: str) -> ast.expr | None:
     """The call that cuts ``self.name(...)`` in two, also through a local name."""
     packed: set[str] = set()
-    for node in ast.walk(forward):
+    for node in nodes_of(forward):
         if isinstance(node, ast.Assign) and _is_call_of(node.value, name):
             packed |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    for node in ast.walk(forward):
+    for node in nodes_of(forward):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         arguments = list(node.args)

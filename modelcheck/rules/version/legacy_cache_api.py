@@ -41,7 +41,9 @@ class MyStack(nn.Module):
 
 Fix safety
 ----------
-There is no fix: the conversions go, and callers change with them.
+Safe: the cache takes the place of its tuples, the constructor that of the conversion, and
+`get_seq_length` that of the lengths; a cache is all that transformers 5 hands on. The fix is
+refused where the tensors of a cache are written, or passed on as a list.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, nodes_of
 from modelcheck.source.classes import FileIndex, dotted_name
@@ -58,7 +60,15 @@ from modelcheck.versions.reach import certain_nodes
 from modelcheck.versions.table import Kind, removed
 
 CODE = "MC908"
-VALUES = {"past_key_value", "past_key_values", "past_key_values_cache", "kv_cache", "cache"}
+VALUES = {
+    "past_key_value",
+    "past_key_values",
+    "past_key_values_cache",
+    "kv_cache",
+    "cache",
+    "next_cache",
+    "next_decoder_cache",
+}
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -92,6 +102,7 @@ def check(context: Context) -> Iterable[Finding]:
                     f"{node.attr} is gone from transformers' caches since {change.until}: it "
                     "raises AttributeError" + ("" if always else " when a cache is used"),
                     f"Use {change.replacement}.",
+                    Fix("v5_cache", f"take {node.attr} out", data={"name": node.attr}),
                 )
 
 

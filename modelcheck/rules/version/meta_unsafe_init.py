@@ -53,7 +53,8 @@ from collections.abc import Iterable, Iterator
 
 from modelcheck.findings import Finding, Severity
 from modelcheck.rules.base import Context
-from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
+from modelcheck.source.bodies import body, nodes_of
+from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, dotted_name
 
 CODE = "MC901"
 FACTORIES = {
@@ -76,6 +77,8 @@ def check(context: Context) -> Iterable[Finding]:
         if not info.is_module or "__init__" not in info.methods:
             continue
         for function in _init_graph(info):
+            if not _makes_tensors(info.file, function):
+                continue
             for node, what in _Reader(context, function).reads():
                 if node.lineno not in reported:
                     reported.add(node.lineno)
@@ -99,9 +102,7 @@ def _init_graph(info: ClassInfo) -> list[FunctionNode]:
         if function in found:
             continue
         found.append(function)
-        for node in ast.walk(function):
-            if not isinstance(node, ast.Call):
-                continue
+        for node in body(info.file, function).all(ast.Call):
             name = dotted_name(node.func)
             owner, _, method = name.rpartition(".")
             target = info.file.functions.get(name) if not owner else None
@@ -110,6 +111,12 @@ def _init_graph(info: ClassInfo) -> list[FunctionNode]:
             if target is not None:
                 pending.append(target)
     return found
+
+
+def _makes_tensors(file: FileIndex, function: FunctionNode) -> bool:
+    """Is there a fresh tensor in it, of which a value could be read?"""
+    calls = body(file, function).all(ast.Call)
+    return any(file.qualify(dotted_name(call.func)) in FACTORIES for call in calls)
 
 
 class _Reader:
@@ -151,12 +158,12 @@ class _Reader:
                 (self.tensors.add if fresh else self.tensors.discard)(target.id)
 
     def _expression(self, root: ast.expr) -> Iterator[tuple[ast.expr, str]]:
-        for node in ast.walk(root):
+        for node in nodes_of(root):
             if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp):
                 for generator in node.generators:
                     if self._fresh(generator.iter) and isinstance(generator.target, ast.Name):
                         self.tensors.add(generator.target.id)
-        for node in ast.walk(root):
+        for node in nodes_of(root):
             read = _read_by(node)
             if read is not None and self._fresh(read[0]):
                 assert isinstance(node, ast.Call)
