@@ -34,11 +34,11 @@ class Kind(enum.Enum):
     """What a value is."""
 
     QUERY = "the query"
-    KEY = "the keys"
-    KEY_T = "the transposed keys"
-    VALUE = "the values"
-    SCORES = "the scores"
-    WEIGHTS = "the weights"
+    KEY = "the key"
+    KEY_T = "the transposed key"
+    VALUE = "the value"
+    SCORES = "the score matrix"
+    WEIGHTS = "the weight matrix"
     OUTPUT = "the output"  # [batch, heads, length, width]
     OUTPUT_T = "the transposed output"  # [batch, length, heads, width]
     MASK = "the mask"

@@ -25,6 +25,7 @@ KERNELS = re.compile(
     r"scaled_dot_product_attention|_?flash_attn\w*|_?flash_attention\w*|_upad_input"
     r"|memory_efficient_attention|flex_attention\w*"
 )
+REPEATS = frozenset(("repeat_kv", "repeat_interleave", "repeat", "expand", "tile", "broadcast_to"))
 PRODUCTS = frozenset(("matmul", "bmm", "baddbmm", "einsum"))
 
 
@@ -327,8 +328,8 @@ def _start(
     start = _with_plain(info, block, start, env, local)
     for statement in block.statements[:start]:
         for node in ast.walk(statement):
-            if callee(node) in ("repeat_kv", "repeat_interleave") and _base_of_call(node) in wanted:
-                raise NotUnderstood("keys are repeated before they are otherwise used", node)
+            if callee(node) in REPEATS and _base_of_call(node) in wanted:
+                raise NotUnderstood("keys are repeated in another way, or cached repeated", node)
     return start
 
 

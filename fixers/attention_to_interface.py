@@ -149,6 +149,9 @@ def _check_class(site: _Site) -> None:
     """Refuse what no interface call can express."""
     if "crossattention" in site.info.name.lower():
         raise NotUnderstood("this is cross-attention", site.function)
+    table = _table_of(site)
+    if table:
+        raise NotUnderstood(f"{site.info.name} goes when {table} goes", site.info.node)
     defaults = site.function.args
     required = parameters(site.function)[: len(defaults.args) - len(defaults.defaults)]
     for name in required:
@@ -157,8 +160,23 @@ def _check_class(site: _Site) -> None:
     for node in ast.walk(site.function):
         if isinstance(node, ast.Name) and node.id == TABLE:
             raise NotUnderstood("forward reads the interface already", node)
+        if isinstance(node, ast.Name) and node.id == "key_value_states":
+            raise NotUnderstood("keys may come from another sequence (cross-attention)", node)
         if isinstance(node, ast.Name) and "alibi" in node.id:
             raise NotUnderstood(f"{node.id} is a bias that the interface cannot express", node)
+
+
+def _table_of(site: _Site) -> str:
+    """The table of this file that has the class beside the eager one."""
+    for table, value in site.doc.index.assignments.items():
+        if not isinstance(value, ast.Dict):
+            continue
+        pairs = zip(value.keys, value.values, strict=True)
+        entries = {k.value: dotted_name(v) for k, v in pairs if isinstance(k, ast.Constant)}
+        name = site.info.name
+        if name in entries.values() and entries.get("eager", name) != name:
+            return table
+    return ""
 
 
 # Attention in the forward itself

@@ -118,12 +118,21 @@ class Splice:
         """Insert whole statements in front of one, at its indentation, below its comments."""
         self.insert(self._starts[_first_line(statement) - 1], self._block(text, statement))
 
-    def after(self, statement: ast.stmt, text: str) -> None:
-        """Insert whole statements behind one, at its indentation."""
+    def above(self, definition: ast.stmt, text: str) -> None:
+        """Insert a definition above another one of the module, and its comments."""
+        line = _first_line(definition)
+        while line > 1 and self._lines[line - 2].startswith("#"):
+            line -= 1
+        gap = self.newline * 3
+        self.insert(self._starts[line - 1], self._indented(text, "") + gap)
+
+    def after(self, statement: ast.stmt, text: str, *, blank: bool = False) -> None:
+        """Insert whole statements behind one, at its indentation; below a blank line or not."""
         assert statement.end_lineno is not None
         place = self._starts[statement.end_lineno]
         last = self._lines[statement.end_lineno - 1]
         lead = "" if last.endswith(("\n", "\r")) else self.newline
+        lead += self.newline if blank else ""
         self.insert(place, lead + self._block(text, statement))
 
     def _block(self, text: str, statement: ast.stmt) -> str:

@@ -10,7 +10,6 @@ import ast
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +20,7 @@ from modelcheck import suppress
 from modelcheck.errors import UnreadableFile
 from modelcheck.findings import Finding, Severity, Span
 from modelcheck.fusers.contract import Contract, newest
-from modelcheck.rules.base import Context, Rule, all_rules, rule_named
+from modelcheck.rules.base import Context, Rule, all_rules, codes_of
 from modelcheck.settings import PerFileIgnores, ignored_codes
 from modelcheck.source import modular
 from modelcheck.source.bodies import headline
@@ -65,16 +64,7 @@ class Selection:
 
 
 def _codes(entries: Iterable[str]) -> set[str]:
-    found: set[str] = set()
-    for entry in entries:
-        prefix = entry.strip().upper()
-        family = {
-            rule.code
-            for rule in all_rules()
-            if re.fullmatch(r"MC\d{0,3}", prefix) and rule.code.startswith(prefix)
-        }
-        found |= family or {rule_named(entry).code}
-    return found
+    return {code for entry in entries for code in codes_of(entry)}
 
 
 @dataclass(frozen=True)
@@ -258,7 +248,6 @@ class Scanner:
         active = {rule.code for rule in self.selection.rules}
         if UNUSED_SUPPRESSION not in active:
             return []
-        known = {rule.code for rule in all_rules()}
         return [
             Finding(
                 code=UNUSED_SUPPRESSION,
@@ -266,11 +255,14 @@ class Scanner:
                 path=context.file.path,
                 span=item.span,
                 class_name="",
-                message=f"this comment silences {item.code}, which finds nothing here",
-                advice="Remove the code from the comment.",
+                message=item.problem
+                or f"this comment silences {item.word}, which finds nothing here",
+                advice="Write it as `# modelcheck: ignore[MC501]`, with codes of rules or names."
+                if item.problem
+                else "Remove it.",
             )
             for item in unused
-            if item.code in active or item.code not in known
+            if item.codes is None or item.codes <= active
         ]
 
     def _folder_of(self, path: str) -> Folder:

@@ -1,8 +1,10 @@
 """Comments that silence findings.
 
 ``# modelcheck: ignore[MC501]`` on the line of a finding, or on the header of the class or
-function around it; ``# modelcheck: ignore-file[MC501]`` anywhere for the whole file. Words may
-follow the brackets. A comment that is only ``# modelcheck: ignore`` silences every rule.
+function around it; ``# modelcheck: ignore-file[MC501]`` anywhere for the whole file. In the
+brackets stand codes, beginnings of codes (``MC5``) and names of rules; words may follow them. A
+comment that is only ``# modelcheck: ignore`` silences every rule. What cannot be understood
+silences nothing, and is said.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from modelcheck.errors import UsageError
 from modelcheck.findings import Finding, Span
+from modelcheck.rules.base import codes_of
 from modelcheck.source.text import SourceFile
 
 MARK = re.compile(r"modelcheck:", re.IGNORECASE)
@@ -23,22 +27,30 @@ EVERY_RULE = "every rule"  # in place of a code
 _COMMENT = re.compile(
     r"#\s*modelcheck:\s*(ignore(?:-file)?)\s*(?:\[([\w\s,-]*)\]|(?=\s*(?:$|#)))", re.IGNORECASE
 )
+# What was meant to be one, in this tool's words or another's.
+_MEANT = re.compile(r"#\s*modelcheck:\s*(ignore|disable|noqa|skip|off\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Suppression:
-    """One code named in one comment, and the lines that it silences (inclusive)."""
+    """One word in the brackets of one comment, and the lines that it silences (inclusive).
 
-    code: str
+    ``codes`` are the rules that the word stands for, None for every rule; ``problem`` says why it
+    stands for none.
+    """
+
+    word: str
+    codes: frozenset[str] | None
     span: Span  # of the comment
     first: int
     last: int
     whole_file: bool = False
     header: bool = False  # on a class or def header: silences its whole body
+    problem: str = ""
 
     def covers(self, finding: Finding, headers: dict[int, tuple[int, int]]) -> bool:
         """Does it silence this finding?"""
-        if self.code not in (finding.code, EVERY_RULE):
+        if self.codes is not None and finding.code not in self.codes:
             return False
         if self.whole_file:
             return True
@@ -56,25 +68,47 @@ def suppressions(source: SourceFile) -> tuple[Suppression, ...]:
     headers = header_lines(source.tree)
     found: list[Suppression] = []
     for token in _comments(source.text):
-        for match in _COMMENT.finditer(token.string):
-            line, column = token.start
-            span = Span(line, column + 1, line, token.end[1] + 1)
-            for code in _codes(match[2]):
-                if match[1].lower() == "ignore-file":
-                    found.append(Suppression(code, span, 1, 1, whole_file=True))
-                elif line in headers:
-                    first, last = headers[line]
-                    found.append(Suppression(code, span, first, last, header=True))
-                else:
-                    found.append(Suppression(code, span, line, line))
+        matches = list(_COMMENT.finditer(token.string))
+        for match in matches:
+            whole_file = match[1].lower() == "ignore-file"
+            found += _read(match[2], token, headers, whole_file)
+        if not matches and _MEANT.search(token.string):
+            found.append(_misread(token, "this comment is not understood and silences nothing"))
     return tuple(found)
 
 
-def _codes(brackets: str | None) -> list[str]:
-    """The codes in brackets; `EVERY_RULE` without brackets."""
+def _read(
+    brackets: str | None,
+    token: tokenize.TokenInfo,
+    headers: dict[int, tuple[int, int]],
+    whole_file: bool,
+) -> Iterator[Suppression]:
+    """One suppression for each word in brackets, one for every rule without brackets."""
+    line = token.start[0]
+    header = line in headers and not whole_file
+    first, last = headers[line] if header else (line, line)
+    span = _span(token)
     if brackets is None:
-        return [EVERY_RULE]
-    return [code.upper() for code in re.split(r"[\s,]+", brackets) if code]
+        yield Suppression(EVERY_RULE, None, span, first, last, whole_file, header)
+        return
+    words = [word for word in re.split(r"[\s,]+", brackets) if word]
+    if not words:
+        yield _misread(token, "this comment names no rule and silences nothing")
+    for word in words:
+        try:
+            codes, problem = codes_of(word), ""
+        except UsageError as error:
+            codes, problem = frozenset(), str(error)
+        yield Suppression(word, codes, span, first, last, whole_file, header, problem)
+
+
+def _misread(token: tokenize.TokenInfo, problem: str) -> Suppression:
+    return Suppression("", frozenset(), _span(token), 1, 1, problem=problem)
+
+
+def _span(token: tokenize.TokenInfo) -> Span:
+    (line, column), (_, end) = token.start, token.end
+    return Span(line, column + 1, line, end + 1)
 
 
 def apply(

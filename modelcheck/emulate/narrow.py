@@ -48,15 +48,22 @@ def steps(config: PretrainedConfig) -> Iterator[list[Change]]:
             yield [(prefix + "vocab_size", VOCABULARY), *((prefix + name, 1) for name in ids)]
         yield _experts(prefix, values)
         yield [(prefix + k, WIDTH) for k, v in values.items() if INNER.search(k) and v > WIDTH]
-        heads, size = values.get("num_attention_heads"), values.get("head_dim")
-        if values.get("hidden_size", 0) > HIDDEN and heads:
-            width = HIDDEN if size else max(HIDDEN, heads * 8)
-            yield [(prefix + "hidden_size", width)]
-        shared = values.get("num_key_value_heads", heads or 1)
-        if heads and heads > HEADS and heads % shared == 0:
-            fewer = max(1, HEADS * shared // heads)
-            counts = {"num_key_value_heads": fewer, "num_attention_heads": fewer * heads // shared}
-            yield [(prefix + name, count) for name, count in counts.items() if name in values]
+        yield _heads(prefix, values)
+
+
+def _heads(prefix: str, values: dict[str, int]) -> list[Change]:
+    """Fewer heads of the same size, as many queries to a key, and a narrower model."""
+    heads, width = values.get("num_attention_heads", 0), values.get("hidden_size", 0)
+    shared = values.get("num_key_value_heads", heads)
+    if not heads or not shared or heads % shared or width <= HIDDEN:
+        return []
+    fewer = heads
+    if heads > HEADS:
+        fewer = max(1, HEADS * shared // heads) * heads // shared
+    changes = {"num_attention_heads": fewer, "num_key_value_heads": fewer * shared // heads}
+    # Without a head_dim it is the width by the heads, and rotary settings go by that.
+    changes["hidden_size"] = HIDDEN if "head_dim" in values else fewer * (width // heads)
+    return [(prefix + name, value) for name, value in changes.items() if name in values]
 
 
 def _experts(prefix: str, values: dict[str, int]) -> list[Change]:

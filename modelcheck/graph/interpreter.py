@@ -14,6 +14,8 @@ from modelcheck.graph.statements import Statements
 from modelcheck.graph.values import Config, Function, Instance, Module, Stop
 from modelcheck.source.classes import ClassInfo
 
+RAISES = "its constructor raises"
+
 
 class Interpreter(Statements, Calls, Attributes, Items):
     """Everything together, and the making of instances."""
@@ -61,7 +63,7 @@ class Interpreter(Statements, Calls, Attributes, Items):
         except (Undecided, Stop) as error:
             instance.unknown = f"its constructor cannot be followed: {error.reason}"
         except Raised:
-            instance.unknown = "its constructor raises"
+            instance.unknown = RAISES
         except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
             instance.unknown = f"its constructor cannot be followed: {error}"
         return instance

@@ -23,7 +23,7 @@ def document(report: Report) -> dict[str, Any]:
     vLLM releases that have it.
     """
     single = report.verdicts[0].full if len(report.verdicts) == 1 else report.verdict_line
-    releases_of = report.releases_of or (lambda finding: [report.vllm])
+    releases_of = report.releases_of or (lambda _: [report.vllm] if report.vllm else [])
     return {
         "schema": SCHEMA,
         "vllm": report.vllm,

@@ -127,6 +127,19 @@ def rule_named(text: str) -> Rule:
     raise UsageError(f"no rule {text!r}{hint}")
 
 
+def codes_of(text: str) -> frozenset[str]:
+    """The rules that a code, the beginning of codes ("MC5") or a name stands for.
+
+    Raises `UsageError` when there is none.
+    """
+    prefix = text.strip().upper()
+    if re.fullmatch(r"MC\d{0,3}", prefix):
+        family = frozenset(rule.code for rule in all_rules() if rule.code.startswith(prefix))
+        if family:
+            return family
+    return frozenset((rule_named(text).code,))
+
+
 def _rule(module: ModuleType) -> Rule:
     text = inspect.cleandoc(module.__doc__ or "")
     pieces = re.split(rf"^({'|'.join(HEADINGS)})$\n-+\n", text, flags=re.MULTILINE)

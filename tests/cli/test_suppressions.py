@@ -9,7 +9,7 @@ HEADER = "class GinkgoForCausalLM(GinkgoPreTrainedModel, GenerationMixin):"
 def codes(bad, scan):
     """The codes that are found with a comment on the header and one at the top."""
 
-    def run(comment, top="", *arguments, select="MC307,MC001,MC5,MC308"):
+    def run(comment, top="", *arguments, select="MC307,MC001,MC5,MC308,MC8"):
         text = bad.read_text().replace(HEADER, f"{HEADER}  {comment}")
         bad.write_text(f"{top}\n{text}")
         shown = scan(bad, "--output-format", "concise", "--select", select, *arguments).stdout
@@ -26,6 +26,10 @@ def codes(bad, scan):
         "# Modelcheck: IGNORE[MC307]",
         "# modelcheck: ignore[MC307] the head is ours",
         "# noqa: E501  # modelcheck: ignore[MC307]",
+        "# modelcheck: ignore[MC30]",
+        "# modelcheck: ignore[mc]",
+        "# modelcheck: ignore[no-base-model]",
+        "# modelcheck: ignore[No-Base-Model, MC307]",
         "# modelcheck: ignore",
         "# modelcheck: ignore  # noqa",
     ],
@@ -34,18 +38,32 @@ def test_it_silences(codes, comment):
     assert codes(comment) == []
 
 
+def test_a_comment_that_is_not_for_modelcheck(codes):
+    assert codes("# see modelcheck") == ["MC307"]
+    assert codes("# modelcheck: this one is ours") == ["MC307"]
+
+
 @pytest.mark.parametrize(
-    "comment",
+    ("comment", "words"),
     [
-        "# modelcheck: ignore MC307",
-        "# modelcheck: ignore: MC307",
-        "# modelcheck: ignored",
-        "# modelcheck: ignore[]",
-        "# see modelcheck",
+        ("# modelcheck: ignore MC307", "not understood"),
+        ("# modelcheck: ignore: MC307", "not understood"),
+        ("# modelcheck: ignored", "not understood"),
+        ("# modelcheck: ignore[MC307: ours]", "not understood"),
+        ("# modelcheck: disable=MC307", "not understood"),
+        ("# modelcheck: noqa", "not understood"),
+        ("# modelcheck: ignore[]", "names no rule"),
+        ("# modelcheck: ignore[XY1]", "no rule 'XY1'"),
+        ("# modelcheck: ignore[MC999]", "no rule 'MC999'"),
+        ("# modelcheck: ignore[no-base-modle]", "did you mean no-base-model?"),
     ],
 )
-def test_it_silences_nothing(codes, comment):
-    assert codes(comment) == ["MC307"]
+def test_what_cannot_be_understood_silences_nothing_and_is_said(codes, scan, bad, comment, words):
+    assert codes(comment) == ["MC307", "MC001"]
+    lines = scan(bad, "--output-format", "concise").stdout.splitlines()
+    (said,) = [line for line in lines if " MC001 " in line]
+    assert "info" in said
+    assert words in said
 
 
 @pytest.mark.parametrize("top", ["# modelcheck: ignore-file[MC307]", "# modelcheck: ignore-file"])
@@ -60,7 +78,8 @@ def test_a_whole_file(codes, top):
         ("", "# modelcheck: ignore[MC307]"),
         ("", "# modelcheck: ignore-file[MC501]"),
         ("# modelcheck: ignore[MC308]", ""),
-        ("# modelcheck: ignore[XY1]", ""),
+        ("# modelcheck: ignore[MC8]", ""),
+        ("# modelcheck: ignore[embeddings-not-found]", ""),
     ],
 )
 def test_an_unused_one_is_reported(codes, comment, top):
@@ -69,3 +88,4 @@ def test_an_unused_one_is_reported(codes, comment, top):
 
 def test_a_rule_that_did_not_run_is_not_unused(codes):
     assert codes("# modelcheck: ignore[MC501]", "", "--ignore", "MC501") == ["MC307"]
+    assert codes("# modelcheck: ignore[MC5]", "", "--ignore", "MC501") == ["MC307"]

@@ -29,6 +29,7 @@ def test_json_keeps_its_keys(report, trapped):
     assert data["unreadable"][0]["path"].endswith("modeling_broken.py")
     assert data["unreadable"][0]["line"] == 2
     keys = "code severity path line column end_line end_column class message advice fix tp_only"
+    keys += " releases"
     for shown, finding in zip(data["findings"], report.findings, strict=True):
         assert set(shown) == set(keys.split())
         assert (shown["path"], shown["message"]) == (finding.path, finding.message)

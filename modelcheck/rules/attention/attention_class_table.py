@@ -46,7 +46,11 @@ class ToyDecoderLayer(nn.Module):
 
 Fix safety
 ----------
-No fix: the classes of the table have to become one that calls the attention interface.
+Unsafe fix, for a table of this file. The class of the entry "eager" is built directly; the table
+and its other classes are deleted when nothing else in the file names them. It rests on this: the
+other classes differ from it only in how they compute the same attention. Left alone when one of
+them adds parameters or is no subclass, and when the class that stays does not call the attention
+interface and cannot be made to.
 """
 
 from __future__ import annotations
@@ -54,7 +58,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.attention import INTERFACE
 from modelcheck.source.bodies import Body, body
@@ -104,6 +108,7 @@ def _get(
         call,
         f"{info.name} looks its attention class up in {table}; under vLLM it gets the default.",
         "Keep one attention class that calls the attention interface.",
+        _fix(context, table),
     )
 
 
@@ -116,7 +121,15 @@ def _finding(context: Context, info: ClassInfo, node: ast.expr, table: str) -> F
         f"{info.name} looks its attention class up in {table}, which has no entry for the "
         f"implementation name vLLM sets: KeyError 'vllm'.",
         "Keep one attention class that calls the attention interface and build it directly.",
+        _fix(context, table),
     )
+
+
+def _fix(context: Context, table: str) -> Fix | None:
+    if not isinstance(context.file.assignments.get(table), ast.Dict):
+        return None
+    title = f"Build the eager class of {table} directly and delete the table"
+    return Fix("attention_class_table", title, Safety.UNSAFE, {"table": table})
 
 
 def _key_names(nodes: Body) -> frozenset[str]:

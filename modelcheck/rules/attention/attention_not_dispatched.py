@@ -86,14 +86,20 @@ class ToyAttention(nn.Module):
 
 Fix safety
 ----------
-No fix: only the author knows whether the computation is plain scaled dot-product attention.
+Unsafe fix. The statements that compute attention move unchanged into a module-level eager
+function, so the numbers of `attn_implementation="eager"` stay the same; the scale becomes an
+attribute of the module, a configuration and a layer index that the constructor receives are
+kept. It rests on this: other implementations compute the same attention with their own rounding,
+return no weights and ignore a head mask, and no key comes from another sequence. Left alone, with
+the line: ALiBi and other biases, cross-attention, weights that are used for more than being
+returned, and whatever is not plainly softmax of scaled products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.attention import Attention, Dispatch
 from modelcheck.source.bodies import headline
@@ -102,6 +108,11 @@ from modelcheck.source.classes import FileIndex
 from modelcheck.source.layers import undispatched
 
 CODE = "MC101"
+FIX = Fix(
+    "attention_to_interface",
+    "Move the computation into an eager function and call the attention interface",
+    Safety.UNSAFE,
+)
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -142,6 +153,7 @@ def _finding(context: Context, attention: Attention, table: str) -> Finding:
         node,
         f"{what} the attention interface ALL_ATTENTION_FUNCTIONS: {effect}.",
         advice,
+        FIX if attention.here else None,
     )
 
 

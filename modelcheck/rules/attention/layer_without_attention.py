@@ -243,6 +243,7 @@ import re
 from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Severity
+from modelcheck.graph.interpreter import RAISES
 from modelcheck.rules.base import Context
 from modelcheck.rules.modules import Built, Tree, trees
 from modelcheck.source.attention import Dispatch, attention_of
@@ -257,11 +258,12 @@ def check(context: Context) -> Iterable[Finding]:
     """One finding for each model whose layers do not all attend."""
     refused = context.contract.refuses_undispatched
     for group in trees(context):
-        missing = [_missing(tree) for tree in group]
-        if not all(missing) or (found := missing[0]) is None:
+        built = [tree for tree in group if tree.doubt != RAISES]  # the others are no models
+        missing = [_missing(tree) for tree in built]
+        if not missing or not all(missing) or (found := missing[0]) is None:
             continue
         layer, info = found
-        kinds = group[0].layer_types
+        kinds = built[0].layer_types
         kind = f" ({kinds[layer]})" if layer < len(kinds) else ""
         effect = "vLLM refuses the model" if refused else "its state is lost between steps"
         yield context.finding(
@@ -269,7 +271,7 @@ def check(context: Context) -> Iterable[Finding]:
             Severity.ERROR if refused else Severity.WRONG,
             info,
             headline(info.node),
-            f"Layer {layer}{kind} of {group[0].model.name} has no attention: {effect}.",
+            f"Layer {layer}{kind} of {built[0].model.name} has no attention: {effect}.",
             "vLLM's Transformers backend serves attention layers only; other layers need an "
             "implementation in vLLM itself.",
         )

@@ -2,12 +2,14 @@
 
 What it does
 ------------
-Reports a code in a ``# modelcheck: ignore[...]`` or ``# modelcheck: ignore-file[...]`` comment
-that has no finding to silence.
+Reports a code or name in a ``# modelcheck: ignore[...]`` or ``# modelcheck: ignore-file[...]``
+comment that has no finding to silence or is no rule, and a comment that cannot be understood,
+which silences nothing.
 
 Why it matters
 --------------
-A comment left behind after the fault was mended would hide the same fault when it returns.
+A comment left behind after the fault was mended would hide the same fault when it returns, and
+one with a slip of the pen hides less than its author thinks.
 
 Example
 -------

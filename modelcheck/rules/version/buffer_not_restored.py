@@ -67,7 +67,8 @@ class MyPreTrainedModel(PreTrainedModel):
 
 Fix safety
 ----------
-There is no fix: the values have to be computed a second time.
+Safe: the statements that compute the buffers are repeated in a method that `_init_weights` calls.
+The fix is refused where they are not plain assignments.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, callee_name, nodes_of, self_name
 from modelcheck.source.classes import ClassInfo, is_self_attribute
@@ -114,6 +115,7 @@ def check(context: Context) -> Iterable[Finding]:
                 f"{FILL} fills it",
                 f"Fill it in {FILL} of the PreTrainedModel class, which should call "
                 f"super().{FILL}(module) first.",
+                Fix("v5_init_weights", f"fill the buffers of {info.name} in {FILL}"),
             )
 
 
@@ -190,7 +192,7 @@ def _rewritten(info: ClassInfo, name: str) -> bool:
         for method, function in current.methods.items():
             if method == "__init__":
                 continue
-            for node in nodes_of(function):
+            for node in _beyond_growth(function):
                 if is_self_attribute(node, self_name(function)) and isinstance(
                     getattr(node, "ctx", None), ast.Store
                 ):
@@ -199,3 +201,17 @@ def _rewritten(info: ClassInfo, name: str) -> bool:
                 elif isinstance(node, ast.Constant) and node.value == name:
                     return True
     return False
+
+
+def _beyond_growth(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function but for those that run only when a length is exceeded."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        grows = isinstance(child, ast.If) and any(
+            isinstance(op, ast.Gt | ast.Lt)
+            for part in ast.walk(child.test)
+            if isinstance(part, ast.Compare)
+            for op in part.ops
+        )
+        if not grows:
+            yield from _beyond_growth(child)

@@ -53,7 +53,8 @@ class MyRotaryEmbedding(nn.Module):
 
 Fix safety
 ----------
-There is no fix: where the model keeps its base is for the author to say.
+Safe: a `compute_default_rope_parameters` with the formula of transformers 4 joins the class; it
+reads the base from `rope_parameters`, or from `rope_theta` where that is missing.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, nodes_of, reached_methods
 from modelcheck.source.classes import ClassInfo, dotted_name
@@ -95,6 +96,11 @@ def check(context: Context) -> Iterable[Finding]:
                 "raises KeyError",
                 "Compute the default inverse frequencies in a compute_default_rope_parameters "
                 "method of the class, and use it for that type.",
+                Fix(
+                    "v5_rope_parameters",
+                    "compute the default frequencies in the class",
+                    data={"what": "default"},
+                ),
             )
 
 

@@ -60,7 +60,8 @@ class MyRotaryEmbedding(nn.Module):
 
 Fix safety
 ----------
-There is no fix: configuration and model change together.
+Safe: the settings are read through a small function that knows both places, so that the rest of
+the code sees what transformers 4 gave it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import reached_methods
 from modelcheck.source.classes import ClassInfo, FunctionNode
@@ -129,6 +130,7 @@ def _type_reads(
                 f'config.{OLD}["type"] raises KeyError: transformers {SINCE} fills {OLD} with '
                 "rope_type, never with type, and no longer leaves it None",
                 f'Read config.{NEW}["rope_type"].',
+                _fix("scaling", OLD),
             )
             return
 
@@ -158,8 +160,13 @@ def _theta_reads(
                 "config.rope_theta raises AttributeError: the configuration class does not set "
                 f"it, and transformers {SINCE} keeps it in {NEW}",
                 f'Read config.{NEW}["rope_theta"].',
+                _fix("theta", "rope_theta"),
             )
             return
+
+
+def _fix(what: str, name: str) -> Fix:
+    return Fix("v5_rope_parameters", f"read {name} in either place", data={"what": what})
 
 
 def _filled(config: ClassInfo) -> bool:

@@ -1,0 +1,1 @@
+"""Expectations: what fuses in a model, recorded, and compared with what fuses later."""
