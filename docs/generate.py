@@ -1,10 +1,11 @@
 """Writes what the docs say of the rules, from the rules: `python docs/generate.py`.
 
-The table in README.md, a page for each rule in docs/rules, and their index.
+The table of families in README.md, a page for each rule in docs/rules, and their index.
 """
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from pathlib import Path
 
@@ -18,12 +19,15 @@ BEGIN, END = "<!-- rules: begin -->", "<!-- rules: end -->"
 
 
 def table() -> str:
-    """README's table: code, name, first line of the rule's own documentation."""
-    rows = [
-        f"| [{rule.code}](docs/rules/{rule.code}.md) | {rule.name} | {rule.summary} |"
-        for rule in all_rules()
-    ]
-    return "\n".join(["| code | rule | |", "| --- | --- | --- |", *rows])
+    """README's table: the families of rules, and how many each has."""
+    rows = ["| codes | about | rules |", "| --- | --- | --- |"]
+    for name, group in groupby(all_rules(), family):
+        rules = list(group)
+        anchor = re.sub(r"[^a-z0-9 -]", "", name.lower()).replace(" ", "-")
+        rows.append(
+            f"| {rules[0].code[:3]} | [{name}](docs/rules/README.md#{anchor}) | {len(rules)} |"
+        )
+    return "\n".join(rows)
 
 
 def updated(text: str) -> str:

@@ -10,7 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fixers._attention_eval import Factor, Facts, NotUnderstood
-from fixers._attention_parts import Region, later_statements, local_names, parameters
+from fixers._attention_parts import Region, parameters
 from fixers.toolkit import Change, Document, find, free_name
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 
@@ -37,7 +37,9 @@ class Eager:
 # The scale
 
 
-def scaling_of(doc: Document, info: ClassInfo, facts: Facts, locals_: Mapping[str, ast.expr]) -> tuple[str, list[str]]:
+def scaling_of(
+    doc: Document, info: ClassInfo, facts: Facts, locals_: Mapping[str, ast.expr]
+) -> tuple[str, list[str]]:
     """The scale for the call as an expression of ``self``, and lines for ``__init__``.
 
     ``locals_`` are the values of the locals that a factor may name. Raises `NotUnderstood`.
@@ -47,8 +49,10 @@ def scaling_of(doc: Document, info: ClassInfo, facts: Facts, locals_: Mapping[st
     plain = [known.factor(f) for f in factors if not f.tests]
     if facts.kernel:
         given = facts.keyword_scale
-        absent = given is None or (isinstance(given, ast.Constant) and given.value is None)
-        plain.append(f"{known.width()}**-0.5" if absent else known.resolved(given))
+        if given is None or (isinstance(given, ast.Constant) and given.value is None):
+            plain.append(f"{known.width()}**-0.5")
+        else:
+            plain.append(known.resolved(given))
     tested = [f for f in factors if f.tests]
     if not tested:
         return _product(plain), []
@@ -58,7 +62,11 @@ def scaling_of(doc: Document, info: ClassInfo, facts: Facts, locals_: Mapping[st
         test = test[1:-1] if len(factor.tests) == 1 else test
         terms.append(f"({known.factor(factor)} if {test} else 1.0)")
     name = free_name(("scaling", "attention_scaling"), doc.taken_names(info.name))
-    return f"self.{name}", [f"self.{name} = {' * '.join(terms)}"]
+    line = f"self.{name} = {' * '.join(terms)}"
+    if len(line) > 90:
+        indent = doc.module.default_indent
+        line = f"self.{name} = (\n{indent}" + f"\n{indent}* ".join(terms) + "\n)"
+    return f"self.{name}", [line]
 
 
 def _product(terms: Sequence[str]) -> str:
@@ -66,7 +74,9 @@ def _product(terms: Sequence[str]) -> str:
         return "1.0"
     if len(terms) == 1:
         return terms[0]
-    return " * ".join(t if t.replace(".", "").replace("_", "").isalnum() else f"({t})" for t in terms)
+    return " * ".join(
+        t if t.replace(".", "").replace("_", "").isalnum() else f"({t})" for t in terms
+    )
 
 
 class _Known:
@@ -98,7 +108,11 @@ class _Known:
     def _atom(self, node: ast.expr) -> str:
         text = self.resolved(node)
         tree = ast.parse(text, mode="eval").body
-        return text if isinstance(tree, ast.Name | ast.Attribute | ast.Constant | ast.Call) else f"({text})"
+        return (
+            text
+            if isinstance(tree, ast.Name | ast.Attribute | ast.Constant | ast.Call)
+            else f"({text})"
+        )
 
     def _name(self, func: ast.expr) -> str:
         return self.info.file.qualify(dotted_name(func))
@@ -141,18 +155,24 @@ class _Known:
 class _Resolver(ast.NodeTransformer):
     def __init__(self, known: _Known) -> None:
         self.known = known
+        self.seen: set[str] = set()
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802  # ast's own name
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         value = self.known.locals.get(node.id)
-        if value is None:
+        if value is None or node.id in self.seen:
             return node
-        width = ast.parse(self.known.width(), mode="eval").body if _is_width(value) else None
-        return width or self.visit(ast.parse(ast.unparse(value), mode="eval").body)  # type: ignore[no-any-return]
+        if _is_width(value):
+            return ast.parse(self.known.width(), mode="eval").body
+        self.seen.add(node.id)
+        new = self.visit(ast.parse(ast.unparse(value), mode="eval").body)
+        self.seen.discard(node.id)
+        assert isinstance(new, ast.expr)
+        return new
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         return self._sized(node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:  # noqa: N802
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         return self._sized(node)
 
     def _sized(self, node: ast.expr) -> ast.expr:
@@ -278,7 +298,9 @@ def _sizes(function: FunctionNode, region: Region) -> str:
     first = parameters(function)[1] if len(parameters(function)) > 1 else ""
     for statement in function.body:
         match statement:
-            case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(batch), ast.Name(length), *rest])], value=value):
+            case ast.Assign(
+                targets=[ast.Tuple(elts=[ast.Name(batch), ast.Name(length), *rest])], value=value
+            ):
                 if _size_owner(value) != first or len(rest) != 1:
                     continue
                 if set(region.free) <= {batch, length}:
@@ -291,7 +313,7 @@ def _sizes(function: FunctionNode, region: Region) -> str:
 def as_module(body: Sequence[cst.BaseStatement], facts: Facts) -> list[cst.BaseStatement]:
     """Statements in which ``self`` is ``module``; scale and dropout are arguments where equal."""
     renamed: dict[str, str] = {}
-    plain = [f for f in facts.factors]
+    plain = list(facts.factors)
     if len(plain) == 1 and not plain[0].divides and not plain[0].tests and not facts.kernel:
         scale = dotted_name(plain[0].value)
         if scale.startswith("self.") and scale.count(".") == 1:
@@ -320,7 +342,7 @@ class Renamed(cst.CSTTransformer):
         self.attributes = attributes
         self.self_name = self_name
 
-    def leave_Attribute(  # noqa: N802  # libcst's own name
+    def leave_Attribute(
         self, original_node: cst.Attribute, updated_node: cst.Attribute
     ) -> cst.BaseExpression:
         owner, attr = original_node.value, original_node.attr.value
@@ -331,9 +353,7 @@ class Renamed(cst.CSTTransformer):
             return updated_node.with_changes(value=cst.Name("module"))
         return updated_node
 
-    def leave_Name(  # noqa: N802
-        self, original_node: cst.Name, updated_node: cst.Name
-    ) -> cst.BaseExpression:
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
         if original_node.value == self.self_name:
             return updated_node.with_changes(value="module")
         return updated_node
@@ -407,11 +427,15 @@ def _first_use(
     calls = [c for c in find(node, m.Call()) if isinstance(c, cst.Call)]
     method = {c.func.value: c for c in calls if isinstance(c.func, cst.Attribute)}
     for call in calls:  # a helper that merges the heads
-        if call.args and call.args[0].value is uses[0] and dotted_name(doc.as_ast(call.func)).startswith("self."):
+        if (
+            call.args
+            and call.args[0].value is uses[0]
+            and dotted_name(doc.as_ast(call.func)).startswith("self.")
+        ):
             helper = info.find_method(dotted_name(doc.as_ast(call.func))[5:])
             if helper is not None and not transposed and merges_heads(helper[1]):
                 new = doc.expression(f"{out}.reshape({_shape(function)}, -1)")
-                return {call: lambda _: new}
+                return {call: _replaced(new)}
     current: cst.BaseExpression = uses[0]  # type: ignore[assignment]
     changes: dict[cst.CSTNode, Change] = {}
     while current in method:
@@ -435,6 +459,10 @@ def _first_use(
     raise NotUnderstood(f"{out} is not flattened to [batch, length, width]", _at(doc, node))
 
 
+def _replaced(new: cst.CSTNode) -> Change:
+    return lambda _: new
+
+
 def _at(doc: Document, node: cst.CSTNode) -> ast.AST:
     return ast.Pass(lineno=doc.line(node), col_offset=0)
 
@@ -444,19 +472,22 @@ def _receiver(node: cst.CSTNode) -> cst.CSTNode:
     return node.func.value
 
 
-def _flat(doc: Document, call: cst.Call, name: str, axes: Sequence[str]) -> dict[cst.CSTNode, Change]:
+def _flat(
+    doc: Document, call: cst.Call, name: str, axes: Sequence[str]
+) -> dict[cst.CSTNode, Change]:
     """The width of the output becomes -1: a rank of tensor parallelism has a part of it."""
-    if name == "flatten" or "-1" in axes or len(axes) != 3:
+    if name == "flatten" or "-1" in axes or len(axes) not in (2, 3):
         return {}
-    minus = call.args[2].with_changes(value=doc.expression("-1"))
-    return {call.args[2]: lambda _: minus}
+    minus = call.args[-1].with_changes(value=doc.expression("-1"))
+    return {call.args[-1]: lambda _: minus}
 
 
 def _shape(function: FunctionNode) -> str:
     """Batch and length of the input, as the front of a shape."""
     first = parameters(function)[1]
     stores = [
-        n for n in ast.walk(function)
+        n
+        for n in ast.walk(function)
         if isinstance(n, ast.Name) and n.id == first and isinstance(n.ctx, ast.Store)
     ]
     if stores:

@@ -17,6 +17,15 @@ from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 KERNEL = "torch.nn.functional.scaled_dot_product_attention"
 _SOFTMAX = ("torch.nn.functional.softmax", "torch.softmax")
 _PRODUCTS = ("torch.matmul", "torch.bmm")
+_KEYWORDS: Mapping[str, frozenset[str]] = {
+    "torch.matmul": frozenset(),
+    "torch.bmm": frozenset(),
+    "torch.baddbmm": frozenset(("beta", "alpha")),
+    "torch.softmax": frozenset(("dim", "dtype")),
+    "torch.nn.functional.softmax": frozenset(("dim", "dtype")),
+    "torch.nn.functional.dropout": frozenset(("p", "training")),
+    KERNEL: frozenset(("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale")),
+}
 _SAME = ("to", "type", "type_as", "float", "half", "bfloat16", "contiguous", "clone", "double")
 _NUMBERS = frozenset(("dtype", "device", "shape", "ndim", "itemsize"))
 
@@ -80,6 +89,7 @@ class Facts:
     factors: list[Factor] = field(default_factory=list)
     dropout: ast.expr | None = None  # the probability
     groups: ast.expr | None = None  # query heads for each key head
+    repeated: set[Kind] = field(default_factory=set)
     softcap: ast.expr | None = None
     causal: bool = False  # masked by a buffer of its own
     kernel: bool = False
@@ -308,9 +318,7 @@ class Evaluator:
             else:
                 self._plain(part)
 
-    def _binary(
-        self, left: ast.expr, op: ast.operator, right: ast.expr, node: ast.AST
-    ) -> Value:
+    def _binary(self, left: ast.expr, op: ast.operator, right: ast.expr, node: ast.AST) -> Value:
         one, two = self.eval(left), self.eval(right)
         kinds = (one.kind, two.kind)
         if isinstance(op, ast.MatMult):
@@ -364,6 +372,8 @@ class Evaluator:
                 return value
         name = self._name(node.func)
         arguments = {k.arg: k.value for k in node.keywords if k.arg}
+        if name in _KEYWORDS and not {k.arg for k in node.keywords} <= _KEYWORDS[name]:
+            raise NotUnderstood(f"{name} is given other arguments", node)
         if name in _PRODUCTS and len(node.args) == 2:
             return self._product(self.eval(node.args[0]), self.eval(node.args[1]), node)
         if name == "torch.einsum":
@@ -476,7 +486,11 @@ class Evaluator:
         rest = [*node.args[1:], None, None]
         rate = rest[0] or keywords.get("p")
         training = rest[1] or keywords.get("training")
-        if rate is None or training is None or dotted_name(training) != f"{self.self_name}.training":
+        if (
+            rate is None
+            or training is None
+            or dotted_name(training) != f"{self.self_name}.training"
+        ):
             raise NotUnderstood("dropout does not follow self.training", node)
         self._plain(rate)
         self.facts.dropout = rate
@@ -524,13 +538,13 @@ class Evaluator:
         left, _, right = inputs.partition(",")
         shared = left[:2]
         if len({*left, *right}) == 5 and len(left) == len(right) == 4 and right[:2] == shared:
-            (n, d), (k, e) = left[2:], right[2:]
-            if (one.kind, two.kind) == (Kind.QUERY, Kind.KEY) and d == e:
-                if output == shared + n + k:
-                    return Value(Kind.SCORES)
-            if (one.kind, two.kind) == (Kind.WEIGHTS, Kind.VALUE) and d == k:
-                if output == shared + n + e:
-                    return Value(Kind.OUTPUT)
+            kinds = (one.kind, two.kind)
+            scores = left[3] == right[3] and output == shared + left[2] + right[2]
+            if kinds == (Kind.QUERY, Kind.KEY) and scores:
+                return Value(Kind.SCORES)
+            summed = left[3] == right[2] and output == shared + left[2] + right[3]
+            if kinds == (Kind.WEIGHTS, Kind.VALUE) and summed:
+                return Value(Kind.OUTPUT)
         raise NotUnderstood("this einsum is not understood", node)
 
     def _baddbmm(self, node: ast.Call, keywords: Mapping[str, ast.expr]) -> Value:
@@ -574,9 +588,7 @@ class Evaluator:
         if not (isinstance(mask, ast.Constant) and mask.value is None):
             self._expect(mask, Kind.MASK)
 
-    def _repeat(
-        self, node: ast.Call, name: str, keywords: Mapping[str, ast.expr]
-    ) -> Value | None:
+    def _repeat(self, node: ast.Call, name: str, keywords: Mapping[str, ast.expr]) -> Value | None:
         if name == "torch.repeat_interleave" and node.args:
             value = self.eval(node.args[0])
             return self._repeated(node, value, node.args[1:], keywords)
@@ -589,7 +601,7 @@ class Evaluator:
             count = keywords.get("n_rep") or (node.args[1] if len(node.args) == 2 else None)
             if count is not None and value.rank == 4:
                 self._plain(count)
-                self._grouped(count, node)
+                self._grouped(count, value.kind, node)
                 return value
         raise NotUnderstood(f"{dotted_name(node.func)}() is given the keys or values", node)
 
@@ -606,14 +618,15 @@ class Evaluator:
         if value.kind not in (Kind.KEY, Kind.VALUE) or count is None or not heads:
             raise NotUnderstood(f"{value.kind.value} is repeated in another way", node)
         self._plain(count)
-        self._grouped(count, node)
+        self._grouped(count, value.kind, node)
         return value
 
-    def _grouped(self, count: ast.expr, node: ast.AST) -> None:
+    def _grouped(self, count: ast.expr, kind: Kind, node: ast.AST) -> None:
         known = self.facts.groups
         if known is not None and ast.unparse(known) != ast.unparse(count):
             raise NotUnderstood("keys and values are repeated differently", node)
         self.facts.groups = count
+        self.facts.repeated.add(kind)
 
 
 def is_check(statement: ast.stmt) -> bool:
@@ -667,9 +680,9 @@ def _is_triangle(info: ClassInfo, node: ast.expr) -> bool:
         name = info.file.qualify(dotted_name(node.func))
         if name == "torch.tril" and len(node.args) == 1 and not node.keywords:
             inner = node.args[0]
-            return isinstance(inner, ast.Call) and info.file.qualify(
-                dotted_name(inner.func)
-            ) == ("torch.ones")
+            return isinstance(inner, ast.Call) and info.file.qualify(dotted_name(inner.func)) == (
+                "torch.ones"
+            )
     return False
 
 

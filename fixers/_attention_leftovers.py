@@ -15,9 +15,7 @@ def without_leftovers(old: str, new: str, finding: Finding) -> str:
     used_before = _used(ast.parse(old))
     while True:
         doc = document(new, finding)
-        unused = {
-            name for name in doc.index.imports if name in used_before
-        } - _used(ast.parse(new))
+        unused = {name for name in doc.index.imports if name in used_before} - _used(ast.parse(new))
         if not unused:
             return new
         trimmed = doc.module.visit(_Trimmer(unused)).code
@@ -30,9 +28,16 @@ def _used(tree: ast.Module) -> set[str]:
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     for node in ast.walk(tree):  # names in __all__ and in string annotations count
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if len(node.value) < 200:
-                names |= set(node.value.replace("[", " ").replace(".", " ").split())
+            names |= _names_in(node.value)
     return names
+
+
+def _names_in(text: str) -> set[str]:
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError):
+        return set()
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
 
 
 class _Trimmer(cst.CSTTransformer):
@@ -40,18 +45,18 @@ class _Trimmer(cst.CSTTransformer):
         super().__init__()
         self.unused = unused
 
-    def visit_ClassDef(self, node: cst.ClassDef) -> bool:  # noqa: N802  # libcst's own name
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
         return False
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         return False
 
-    def leave_ImportFrom(  # noqa: N802
+    def leave_ImportFrom(
         self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
     ) -> cst.ImportFrom | cst.RemovalSentinel:
         return self._trimmed(updated_node)  # type: ignore[return-value]
 
-    def leave_Import(  # noqa: N802
+    def leave_Import(
         self, original_node: cst.Import, updated_node: cst.Import
     ) -> cst.Import | cst.RemovalSentinel:
         return self._trimmed(updated_node)  # type: ignore[return-value]
@@ -73,18 +78,11 @@ class _Trimmer(cst.CSTTransformer):
             return alias.evaluated_alias in self.unused
         return alias.evaluated_name.partition(".")[0] in self.unused
 
-    def leave_If(  # noqa: N802
-        self, original_node: cst.If, updated_node: cst.If
-    ) -> cst.If | cst.RemovalSentinel:
+    def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If | cst.RemovalSentinel:
         body = updated_node.body.body
         empty = not body or (
-            len(body) == 1
-            and isinstance(body[0], cst.SimpleStatementLine)
-            and not body[0].body
+            len(body) == 1 and isinstance(body[0], cst.SimpleStatementLine) and not body[0].body
         )
         if empty and original_node.body.body and updated_node.orelse is None:
             return cst.RemoveFromParent()
         return updated_node
-
-
-

@@ -18,7 +18,6 @@ from fixers._attention_eval import (
     Value,
     is_check,
 )
-from fixers.toolkit import Document
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 
 KERNELS = re.compile(
@@ -79,7 +78,9 @@ class Region:
     free: list[str] = field(default_factory=list)  # other locals that are read
 
 
-def pair(block: Sequence[cst.CSTNode], statements: Sequence[ast.stmt]) -> dict[ast.stmt, cst.CSTNode]:
+def pair(
+    block: Sequence[cst.CSTNode], statements: Sequence[ast.stmt]
+) -> dict[ast.stmt, cst.CSTNode]:
     """The libcst statement of each ``ast`` statement, inside ``if`` too."""
     if len(block) != len(statements):
         raise NotUnderstood("two statements share a line", statements[0] if statements else None)
@@ -123,9 +124,9 @@ def mask_values(function: FunctionNode) -> dict[str, Value]:
     for node in ast.walk(function):
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name):
-                        stored.setdefault(name.id, []).append(node.value)
+                for part in ast.walk(target):
+                    if isinstance(part, ast.Name):
+                        stored.setdefault(part.id, []).append(node.value)
     for name, values in stored.items():
         sources = {_sliced(v) for v in values} - {name}
         if len(sources) == 1 and (source := sources.pop()) in found:
@@ -193,7 +194,7 @@ def _base(node: ast.expr) -> str:
 
 
 def _products(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    nodes = [n for n in ast.walk(statement) if hasattr(n, "lineno")]
+    nodes = [n for n in ast.walk(statement) if isinstance(n, ast.expr)]
     for node in sorted(nodes, key=lambda n: (n.lineno, n.col_offset)):
         found = _product(node)
         if found is not None:
@@ -216,13 +217,13 @@ def core_of(block: Block) -> tuple[int, Names] | None:
     softmax = False
     for index, statement in enumerate(block.statements):
         products = list(_products(statement))
-        if start is None:
-            if products and not isinstance(statement, ast.If | ast.For | ast.While):
-                names = [_base(operand) for operand in products[0]]
-                following = block.statements[index:]
-                if all(names) and any(has_softmax(s) for s in following):
-                    start = (index, names[0], names[1])
-                    products = products[1:]
+        simple = not isinstance(statement, ast.If | ast.For | ast.While)
+        if start is None and products and simple:
+            names = [_base(operand) for operand in products[0]]
+            following = block.statements[index:]
+            if all(names) and any(has_softmax(s) for s in following):
+                start = (index, names[0], names[1])
+                products = products[1:]
         softmax = softmax or (start is not None and has_softmax(statement))
         if start is not None and softmax and products:
             value = _base(products[-1][1])
@@ -296,8 +297,16 @@ def read_region(
     region.transposed = ev.env[out].kind is Kind.OUTPUT_T
     if ev.env[out].rank != 4:
         raise NotUnderstood("batch and heads are one dimension here", block.statements[at])
+    check_groups(ev.facts, block.statements[at])
     _settle(function, region, ev, plain)
     return region
+
+
+def check_groups(facts: Facts, node: ast.AST) -> None:
+    """Raise `NotUnderstood` unless keys and values are repeated alike, or not at all."""
+    if len(facts.repeated) == 1:
+        kind = next(iter(facts.repeated)).value
+        raise NotUnderstood(f"only {kind} is shown to be repeated for its group", node)
 
 
 def _start(
@@ -367,10 +376,12 @@ def _base_of_call(node: ast.AST) -> str:
 
 def _reads(node: ast.AST) -> set[str]:
     return {
-        n.id
+        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)
+    } | {
+        n.target.id
         for n in ast.walk(node)
-        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)
-    } | {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
+    }
 
 
 def _stores(node: ast.AST) -> set[str]:

@@ -121,14 +121,14 @@ def _lookups(doc: Document, table: str) -> list[cst.CSTNode]:
     for node in find(doc.module, m.Subscript(slice=[m.SubscriptElement(slice=m.Index())])):
         assert isinstance(node, cst.Subscript)
         index = node.slice[0].slice
-        if dotted(node.value) == table and isinstance(index, cst.Index):
-            if _is_key(doc, index.value, keys):
-                found.append(node)
+        named = dotted(node.value) == table
+        if named and isinstance(index, cst.Index) and _is_key(doc, index.value, keys):
+            found.append(node)
     for node in find(doc.module, m.Call(func=m.Attribute(attr=m.Name("get")))):
         assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
-        if dotted(node.func.value) == table and node.args:
-            if _is_key(doc, node.args[0].value, keys):
-                found.append(node)
+        named = dotted(node.func.value) == table and bool(node.args)
+        if named and _is_key(doc, node.args[0].value, keys):
+            found.append(node)
     return found
 
 

@@ -36,6 +36,7 @@ from fixers._attention_parts import (
     Names,
     Region,
     blocks,
+    check_groups,
     core_of,
     has_softmax,
     kernel_calls,
@@ -241,7 +242,7 @@ def _blank_before(node: cst.CSTNode) -> list[cst.EmptyLine]:
     return [lines[0].with_changes(comment=None)] if lines and lines[0].comment is None else []
 
 
-def _block(site: _Site) -> tuple[Block, int, object] | None:
+def _block(site: _Site) -> tuple[Block, int, Names] | None:
     """The one block that computes attention. Raises `NotUnderstood` for several."""
     every = list(blocks(site.function.body))
     eager = [(b, *found) for b in every if (found := core_of(b)) is not None]
@@ -288,6 +289,7 @@ def _unbranch(site: _Site, block: Block) -> None:
         suite = new.orelse.body if block.in_else and new.orelse is not None else new.body
         assert isinstance(suite, cst.IndentedBlock)
         first, *rest = suite.body
+        assert isinstance(first, cst.SimpleStatementLine | cst.BaseCompoundStatement)
         lines = [*new.leading_lines, *(x for x in first.leading_lines if x.comment is not None)]
         return cst.FlattenSentinel([first.with_changes(leading_lines=lines), *rest])
 
@@ -303,10 +305,10 @@ def _check_weights(site: _Site, region: Region) -> None:
 
 
 def _only_returned(node: ast.AST, name: str) -> None:
-    if isinstance(node, ast.Call | ast.Subscript | ast.BinOp | ast.Attribute):
-        if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node)):
-            if not (isinstance(node, ast.BinOp) and isinstance(node.right, ast.Tuple)):
-                raise NotUnderstood(f"the weights {name} are used", node)
+    joins = isinstance(node, ast.BinOp) and isinstance(node.right, ast.Tuple)
+    computes = isinstance(node, ast.Call | ast.Subscript | ast.BinOp | ast.Attribute) and not joins
+    if computes and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node)):
+        raise NotUnderstood(f"the weights {name} are used", node)
     for child in ast.iter_child_nodes(node):
         _only_returned(child, name)
 
@@ -358,7 +360,10 @@ def _called(site: _Site) -> _Called | None:
 def _either(site: _Site, found: Sequence[tuple[Block, _Called]]) -> _Called:
     """Of two helpers under a setting, the one without it; the other stays for "eager" only."""
     match found:
-        case [(Block(branch_of=ast.If() as one, in_else=False) as block, first), (second_block, second)]:
+        case [
+            (Block(branch_of=ast.If() as one, in_else=False) as block, first),
+            (second_block, second),
+        ]:
             alone = len(block.statements) == len(second_block.statements) == 1
             same = first.targets == second.targets and first.method and second.method
             plain = dotted_name(one.test).startswith("self.")
@@ -402,6 +407,7 @@ def _evaluated(site: _Site, function: FunctionNode, self_name: str) -> tuple[Eva
     inner = local_names(function) - set(given)
     ev = Evaluator(site.info, env, inner.__contains__, self_name)
     ev.run(body)
+    check_groups(ev.facts, function)
     if ev.returned is None:
         raise NotUnderstood(f"{function.name} does not return output and weights", function)
     return ev, found[1]
@@ -423,7 +429,9 @@ def _from_method(site: _Site, called: _Called) -> Eager:
     heads = [n for n in order if masks.get(n, Value(Kind.PLAIN)).kind is Kind.HEAD_MASK]
     rest = set(order) - {names.query, names.key, names.value, *plain, *heads}
     if rest or len(plain) > 1:
-        raise NotUnderstood(f"{function.name} takes {', '.join(sorted(rest or set(plain)))}", function)
+        raise NotUnderstood(
+            f"{function.name} takes {', '.join(sorted(rest or set(plain)))}", function
+        )
     body = [s for s in function.body if not _is_docstring(s)]
     scaling, settings = scaling_of(site.doc, site.info, ev.facts, assigned(body))
     name = free_name(
@@ -472,7 +480,8 @@ def _method_body(
         if output.isidentifier():
             moved.insert(-1, site.doc.statement(f"{output} = {output}{TRANSPOSE}"))
         else:
-            output = f"({output}){TRANSPOSE}"
+            simple = isinstance(last.value.elts[0], ast.Call)
+            output = f"{output}{TRANSPOSE}" if simple else f"({output}){TRANSPOSE}"
             new = site.doc.statement(f"return {output}, {weights}")
             moved[-1] = new.with_changes(leading_lines=getattr(moved[-1], "leading_lines", ()))
     return moved
@@ -652,7 +661,9 @@ def _stored(site: _Site, eager: Eager) -> None:
 
 
 def _both(first: Change, second: Change) -> Change:
-    def change(node: cst.CSTNode) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
+    def change(
+        node: cst.CSTNode,
+    ) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
         new = first(node)
         assert isinstance(new, cst.CSTNode)
         return second(new)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from fixers import FixRefused
 from fixers.toolkit import Document, comments, parsed
 from modelcheck.source.bodies import nodes_of
-from modelcheck.source.classes import FunctionNode, dotted_name
+from modelcheck.source.classes import FunctionNode
 
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
@@ -203,7 +204,7 @@ class Splice:
 
 def _first_line(statement: ast.stmt) -> int:
     """The first line of a statement, its decorators included."""
-    decorators = getattr(statement, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(d.lineno for d in decorators)])
 
 
@@ -219,14 +220,9 @@ def used_names(tree: ast.AST) -> set[str]:
         if isinstance(node, ast.Name):
             found.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if node.value.isidentifier() or "[" in node.value:
-                found |= set(node.value.replace("[", " ").replace("]", " ").split())
+            words = re.sub(r"[\[\].,|\"']", " ", node.value).split()
+            found |= set(words) if len(words) < 8 else set()  # a sentence is no annotation
     return found
-
-
-def calls(tree: ast.AST, test: Callable[[str], bool]) -> list[ast.Call]:
-    """Calls of a dotted name that ``test`` accepts."""
-    return [n for n in nodes_of(tree) if isinstance(n, ast.Call) and test(dotted_name(n.func))]
 
 
 def parameters(function: FunctionNode) -> list[ast.arg]:
@@ -234,7 +230,9 @@ def parameters(function: FunctionNode) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
-def import_aliases(body: Iterable[ast.stmt]) -> Iterator[tuple[ast.Import | ast.ImportFrom, ast.alias]]:
+def import_aliases(
+    body: Iterable[ast.stmt],
+) -> Iterator[tuple[ast.Import | ast.ImportFrom, ast.alias]]:
     """The imports among some statements, those below ``if`` and ``try`` included."""
     for node in body:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -246,9 +244,7 @@ def import_aliases(body: Iterable[ast.stmt]) -> Iterator[tuple[ast.Import | ast.
             yield from import_aliases([*node.body, *handlers, *node.orelse])
 
 
-def remove_alias(
-    splice: Splice, node: ast.Import | ast.ImportFrom, *gone: ast.alias
-) -> None:
+def remove_alias(splice: Splice, node: ast.Import | ast.ImportFrom, *gone: ast.alias) -> None:
     """Take names out of an import; the whole statement with its last ones."""
     if len(gone) == len(node.names):
         splice.remove(node, with_comments=False)

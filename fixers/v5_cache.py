@@ -93,7 +93,11 @@ def _to_legacy(splice: Splice, node: ast.Attribute, call: ast.Call) -> None:
         raise splice.refuse("to_legacy_cache takes arguments", call)
     cache = splice.code(node.value)
     holder = splice.parent(call)
-    if isinstance(holder, ast.IfExp) and holder.body is call and splice.code(holder.orelse) == cache:
+    if (
+        isinstance(holder, ast.IfExp)
+        and holder.body is call
+        and splice.code(holder.orelse) == cache
+    ):
         splice.replace(holder, cache)
         _forget(splice, holder.test, [holder])
         return
@@ -121,9 +125,7 @@ def _forget(splice: Splice, test: ast.expr, gone: list[ast.AST]) -> None:
     inside = {node for part in gone for node in nodes_of(part)}
     uses = [use for use in names(function, test.id) if use not in inside]
     stores = [splice.parent(use) for use in uses]
-    plain = [
-        s for s in stores if isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant)
-    ]
+    plain = [s for s in stores if isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant)]
     if len(plain) != len(uses) or test.id in {a.arg for a in function.args.args}:
         return
     for statement in plain:

@@ -64,31 +64,58 @@ def _plan(splice: Splice, info: ClassInfo, init: FunctionNode) -> _Plan:
             assert isinstance(name, ast.Constant)
             plan.buffers.append(str(name.value))
             plan.needed |= _read(splice, init, value)
-            lines.append([f"    self.{name.value}.copy_({splice.code(value)})"])
+            filled = f"self.{plan.buffers[-1]}.copy_({splice.code(value)})"
+            lines.append(_dedented(splice, statement, filled))
+            plan.taken.add(statement)
         elif _fills(info, statement):
             plan.needed |= _read(splice, init, statement)
-            lines.append([f"    {splice.code(statement)}"])
-        elif _is_alias(statement, plan, init):
-            lines.append([f"    {splice.code(statement)}"])
+            lines.append(_dedented(splice, statement))
+        elif _is_alias(statement, init):
+            lines.append(_dedented(splice, statement))
         elif written & plan.needed:
             if not _plain(statement, init):
-                raise splice.refuse("a buffer is computed in a way that is not understood", statement)
+                raise splice.refuse(
+                    "a buffer is computed in a way that is not understood", statement
+                )
             kept = {n for n in written if isinstance(statement, ast.Assign)}
             plan.needed -= kept
             plan.needed |= _read(splice, init, statement)
             lines.append(_dedented(splice, statement))
+            plan.taken.add(statement)
         elif any(_registered(n, self_name(init)) for n in nodes_of(statement)):
             raise splice.refuse("a buffer is made below a condition", statement)
     plan.lines = [line for group in reversed(lines) for line in group]
     if not plan.buffers:
         raise splice.refuse("the constructor makes no such buffer", init)
+    _refuse_what_changes(splice, info, init, plan)
     return plan
 
 
-def _dedented(splice: Splice, statement: ast.stmt) -> list[str]:
+def _refuse_what_changes(splice: Splice, info: ClassInfo, init: FunctionNode, plan: _Plan) -> None:
+    """Refuse when an attribute that the statements read is another one later."""
+    read = {
+        node.attr
+        for statement in plan.taken
+        for node in nodes_of(statement)
+        if is_self_attribute(node) and isinstance(node, ast.Attribute)
+        if isinstance(node.ctx, ast.Load)
+    } - set(plan.buffers)
+    last = max(init.body.index(statement) for statement in plan.taken)
+    later: list[ast.AST] = [*init.body[last + 1 :]]
+    later += [f for c in info.mro for n, f in c.methods.items() if n != "__init__"]
+    for node in (n for part in later for n in nodes_of(part)):
+        stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if stored and is_self_attribute(node) and getattr(node, "attr", "") in read:
+            raise splice.refuse(
+                f"self.{getattr(node, 'attr', '')} is changed after the buffers are made", node
+            )
+
+
+def _dedented(splice: Splice, statement: ast.stmt, code: str = "") -> list[str]:
+    """The lines of a statement (or of the code that takes its place) for a method's body."""
     indent = splice.indent(statement)
-    lines = splice.code(statement).replace("\r\n", "\n").split("\n")
-    return ["    " + (line.removeprefix(indent) if number else line) for number, line in enumerate(lines)]
+    first, *rest = (code or splice.code(statement)).replace("\r\n", "\n").split("\n")
+    return [f"    {first}", *(f"    {line.removeprefix(indent)}" for line in rest)]
 
 
 def _registered(node: ast.AST, first: str) -> ast.Call | None:
@@ -113,7 +140,7 @@ def _fills(info: ClassInfo, statement: ast.stmt) -> bool:
     )
 
 
-def _is_alias(statement: ast.stmt, plan: _Plan, init: FunctionNode) -> bool:
+def _is_alias(statement: ast.stmt, init: FunctionNode) -> bool:
     """Is it ``self.other = self.buffer``? (The buffer comes earlier: it is looked for there.)"""
     if not isinstance(statement, ast.Assign) or not is_self_attribute(statement.value):
         return False
@@ -126,7 +153,9 @@ def _is_alias(statement: ast.stmt, plan: _Plan, init: FunctionNode) -> bool:
 
 def _written(statement: ast.stmt) -> set[str]:
     return {
-        n.id for n in nodes_of(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        n.id
+        for n in nodes_of(statement)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     }
 
 
@@ -134,7 +163,9 @@ def _read(splice: Splice, init: FunctionNode, node: ast.AST) -> set[str]:
     """The locals of the constructor that a node reads."""
     bound = {a.arg for a in parameters(init)} - {self_name(init)}
     bound |= {name for s in init.body for name in _written(s)}
-    loads = {n.id for n in nodes_of(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    loads = {
+        n.id for n in nodes_of(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+    }
     return loads & bound
 
 
@@ -157,6 +188,7 @@ def _locals(splice: Splice, info: ClassInfo, init: FunctionNode, plan: _Plan) ->
             attribute
             for attribute, (statement, value) in info.self_assignments.items()
             if isinstance(value, ast.Name) and value.id == name and statement in init.body
+            if not any(name in _written(s) for s in init.body[: init.body.index(statement)])
         ]
         if name == "device":
             lines.append(f"    device = self.{plan.buffers[-1]}.device")
@@ -173,9 +205,9 @@ def _locals(splice: Splice, info: ClassInfo, init: FunctionNode, plan: _Plan) ->
 def _first_after_super(init: FunctionNode) -> ast.stmt:
     """The statement behind ``super().__init__()``."""
     for place, statement in enumerate(init.body[:-1]):
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            if callee_name(statement.value) == "__init__":
-                return init.body[place + 1]
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and callee_name(call) == "__init__":
+            return init.body[place + 1]
     raise FixRefused("the constructor does not call super().__init__() first", init.lineno)
 
 

@@ -5,12 +5,14 @@ Comments, order and blanks of a file that is written anew are kept.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modelcheck.errors import UsageError
+from modelcheck.fusers.contract import contract_for
 from modelcheck.fusers.results import Evidence
 
 if TYPE_CHECKING:
@@ -81,8 +83,9 @@ def write(path: Path, lock: Lock) -> None:
     import tomlkit
 
     if path.exists():
-        document = _parse(path)
-        _lock(document, path)
+        known = _lock(_parse(path), path)
+        gone = {e.key for e in known.expectations} - {e.key for e in lock.expectations}
+        document = tomlkit.parse(_without(path.read_text(encoding="utf-8-sig"), gone))
     else:
         document = tomlkit.document()
         document.add(tomlkit.comment(HEADER))
@@ -120,7 +123,7 @@ def _lock(document: TOMLDocument, path: Path) -> Lock:
         )
     try:
         return Lock(
-            vllm=_text(data, "vllm"),
+            vllm=_release(data),
             transformers=_text(data, "transformers") or None,
             model_type=_text(data, "model_type") or None,
             layers=_count(data, "layers"),
@@ -131,10 +134,10 @@ def _lock(document: TOMLDocument, path: Path) -> Lock:
         )
     except _Malformed as error:
         raise UsageError(f"{path}: not a lock: {error}") from None
-    except ValueError:
+    except ValueError:  # of Evidence
         words = ", ".join(Evidence)
         raise UsageError(
-            f"{path}: not a lock: evidence is {data['evidence']!r}, none of {words}"
+            f"{path}: not a lock: evidence is {data.get('evidence')!r}, none of {words}"
         ) from None
 
 
@@ -167,11 +170,54 @@ def _text(data: Mapping[str, Any], key: str) -> str:
     return value
 
 
+def _release(data: Mapping[str, Any]) -> str:
+    """vLLM's release, of those that have fusers."""
+    value = _text(data, "vllm")
+    try:
+        contract_for(value)
+    except UsageError:
+        raise _Malformed(f"vllm is {value!r}, not a release with fusers") from None
+    return value
+
+
 def _count(data: Mapping[str, Any], key: str) -> int | None:
     value = data.get(key)
     if value is not None and (type(value) is not int or value < 0):
         raise _Malformed(f"{key} is not a number of modules")
     return value
+
+
+def _without(text: str, gone: set[Key]) -> str:
+    """A lock's text less some tables, each with the comment above its header.
+
+    To a TOML library that comment belongs to the table before.
+    """
+    blocks: list[list[str]] = [[]]
+    above: list[str] = []  # comments that may belong to the next header
+    for line in text.splitlines(keepends=True):
+        if line.lstrip().startswith("#"):
+            above.append(line)
+        elif line.startswith("["):
+            blocks.append([*above, line])
+            above = []
+        else:
+            blocks[-1] += [*above, line]
+            above = []
+    blocks[-1] += above
+    kept = [block for block in blocks if _key(block) not in gone]
+    return "".join(line for block in kept for line in block)
+
+
+def _key(block: list[str]) -> Key | None:
+    """The class and fuser that a table is about; None for another part of the file."""
+    header = next((line for line in block if line.startswith("[")), "")
+    try:
+        (classes,) = tomllib.loads(header).items()
+        ((class_name, fusers),) = classes[1].items()
+        (fuser,) = fusers
+    except (ValueError, AttributeError, TypeError):
+        return None
+    return (class_name, fuser) if classes[0] == "classes" else None
 
 
 def _fill(document: TOMLDocument, lock: Lock) -> None:
@@ -202,7 +248,7 @@ def _fill(document: TOMLDocument, lock: Lock) -> None:
         if class_name not in classes:
             classes.append(class_name, tomlkit.table(is_super_table=True))
         table = classes[class_name]
-        for fuser in [name for name in table if name not in fusers]:
+        for fuser in [name for name in table if name not in fusers]:  # written inline
             del table[fuser]
         for fuser, expectation in fusers.items():
             if fuser not in table:
@@ -223,4 +269,3 @@ def _set(table: TOMLDocument | Table, values: Mapping[str, Any]) -> None:
             table.pop(key, None)
         elif key not in table or table[key] != value:
             table[key] = value
-

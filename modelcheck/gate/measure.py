@@ -80,7 +80,7 @@ class Model:
         """The vLLM release that ``load`` asks. Raises `MissingDependency` or `UsageError`."""
         from modelcheck.vllm.load import find_python, require_vllm
 
-        return str(require_vllm(find_python(self.python))["vllm"])
+        return str(require_vllm(find_python(self.python))["vllm"]).partition("+")[0]
 
     def measure(self, releases: Sequence[str]) -> Measurement:
         """What each of the releases fuses; with ``load`` the one that is installed.
@@ -135,9 +135,7 @@ class Model:
     def _predicted(self, releases: Sequence[str], notes: tuple[str, ...]) -> Measurement:
         seen = {release: self._predicted_by(release) for release in releases}
         transformers = _installed("transformers")
-        return Measurement(
-            Evidence.PREDICTED, transformers, self.source.layers, seen, None, notes
-        )
+        return Measurement(Evidence.PREDICTED, transformers, self.source.layers, seen, None, notes)
 
     def _predicted_by(self, release: str) -> Seen:
         fused: dict[Key, Expectation] = {}
@@ -156,7 +154,7 @@ class Model:
         from modelcheck.vllm.load import run_load
 
         report = run_load(self.spec, python=self.python, timeout=self.timeout or LONG)
-        release = str(report.versions["vllm"])
+        release = str(report.versions["vllm"]).partition("+")[0]  # without the build's own mark
         said = [miss for c in report.dryrun for miss in c.missed]
         seen = seen_in(release, report.vllm)
         seen = Seen(release, seen.fused, {}, (*said, *seen.missed))
@@ -214,5 +212,3 @@ def installed_vllm() -> str | None:
     for name in importlib.metadata.packages_distributions().get("vllm", ()):
         return importlib.metadata.version(name)
     return None
-
-

@@ -95,7 +95,9 @@ class ModelSource:
     @cached_property
     def _classes(self) -> list[ClassInfo]:
         """The classes that the base model may construct; all of them where it is not known."""
-        bases = [b.info for file in self.repo.files for b in base_models(file, self._bases_by(file))]
+        bases = [
+            b.info for file in self.repo.files for b in base_models(file, self._bases_by(file))
+        ]
         if not bases or any(base.file is not self.repo.files[0] for base in bases):
             return [info for file in self.repo.files for info in file.classes.values()]
         file = bases[0].file

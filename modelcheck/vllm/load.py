@@ -173,9 +173,16 @@ def _run(
 ) -> dict[str, Any]:
     if payload["device"] not in DEVICES:
         raise UsageError(f"--device: {payload['device']!r} is none of {', '.join(DEVICES)}")
+    return run_in_vllm(f"worker:{name}", payload, python, timeout, verbose)
+
+
+def run_in_vllm(
+    name: str, payload: Mapping[str, Any], python: str, timeout: float, verbose: bool
+) -> dict[str, Any]:
+    """Run "module:function" of this package with an interpreter that has vLLM."""
     try:
         return run_job(
-            f"modelcheck.vllm.worker:{name}",
+            f"modelcheck.vllm.{name}",
             payload,
             timeout=timeout,
             python=python,

@@ -257,3 +257,10 @@ def test_dynamic_rope(tmp_path, vllm, severity):  # type: ignore[no-untyped-def]
     path.write_text(example("MC312"))
     scanner = Scanner(contract_for(vllm), Selection(select=("MC312",)))
     assert [f.severity for f in scanner.scan([str(path)]).findings] == [severity]
+
+
+@pytest.mark.parametrize("elsewhere", ["nn.Identity()", "RMSNorm(config.hidden_size)"])
+def test_a_head_without_a_base_model_inside_is_not_judged(scan, elsewhere):  # type: ignore[no-untyped-def]
+    made = "self.model = ToyModel(config)"
+    held = changed(example("MC310"), (made, f"self.inner = {elsewhere}"))
+    assert scan("MC310", changed(held, ("self.model(", "self.inner("))) == []

@@ -87,14 +87,14 @@ class ToyAttention(nn.Module):
 
 Fix safety
 ----------
-No fix yet: rename the attribute that holds the config, or add one.
+Safe: `self.config = config` is added. Refused where the constructor is not given the config.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.attributes import Kind, attribute_kind
 from modelcheck.source.bodies import headline
@@ -117,4 +117,5 @@ def check(context: Context) -> Iterable[Finding]:
             f"{attention.info.name} has no attribute config: "
             f"{'vLLM refuses' if refused else 'vLLM 0.30 and later refuse'} the layer.",
             "Assign self.config = config in __init__, the text config object itself.",
+            Fix("layer_idx", "keep the config", data={"attribute": "config"}),
         )

@@ -88,14 +88,15 @@ class ToyAttention(nn.Module):
 
 Fix safety
 ----------
-No fix yet: pass the index from the list of layers down to the attention.
+Safe: the index is followed, and where it is missing passed on, from the list of layers down to
+the attention. Refused where the layers are not counted in one loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.attributes import Kind, attribute_kind
 from modelcheck.source.bodies import headline
@@ -126,4 +127,7 @@ def check(context: Context) -> Iterable[Finding]:
             headline(attention.info.node),
             f"{attention.info.name} {what}: {effect}.",
             "Pass layer_idx from the list of layers and assign self.layer_idx = layer_idx.",
+            Fix("layer_idx", "pass layer_idx down and keep it", data={"attribute": "layer_idx"})
+            if kind is Kind.MISSING
+            else None,
         )

@@ -56,14 +56,15 @@ class MyModel(MyPreTrainedModel):
 
 Fix safety
 ----------
-There is no fix: what the model does with the positions is for its author to write.
+Safe: the arguments are added and used in place of what the forward makes itself. Refused where it
+is not clear where positions are counted or tokens looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
 from modelcheck.source.basemodel import base_models, is_encoder_decoder, is_language_head
@@ -90,6 +91,9 @@ def check(context: Context) -> Iterable[Finding]:
                 found[1],
                 f"forward does not name {names}: vLLM cannot prepare it for torch.compile",
                 f"Add {names} to the signature (default None) and use them.",
+                Fix("base_forward", f"accept {names}", data={"missing": " ".join(missing)})
+                if found[0] is decoder and "input_ids" not in missing
+                else None,
             )
 
 

@@ -47,8 +47,8 @@ class MyModel(PreTrainedModel):
 
 Fix safety
 ----------
-There is no fix: `**kwargs` must also be passed on to the layers, which the threading rules
-(MC2) describe.
+Safe: the flags are accepted, and ignored: vLLM passes False for both. `**kwargs`, which must also
+be passed on to the layers, are left to the threading rules (MC2).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
 from modelcheck.source.classes import FunctionNode, Signature, dotted_name
@@ -95,6 +95,9 @@ def check(context: Context) -> Iterable[Finding]:
                 found[1],
                 f"forward does not accept {names}: vLLM's first call raises TypeError",
                 f"Accept `**kwargs` (and pass them on to the layers), or name {names}.",
+                Fix("base_forward", f"accept {names}", data={"missing": " ".join(rejected)})
+                if found[0] is base.info
+                else None,
             )
 
 

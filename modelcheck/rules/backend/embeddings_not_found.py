@@ -49,7 +49,7 @@ class MyModel(PreTrainedModel):
 
 Fix safety
 ----------
-There is no fix: which attribute holds the embeddings is for the author to name.
+Safe where the model holds one `nn.Embedding`: the getter and the setter are added.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
 from modelcheck.source.basemodel import has_unknown_base
@@ -91,6 +91,9 @@ def check(context: Context) -> Iterable[Finding]:
             info.node,
             f"the model has no {name}, where transformers looks for the input embeddings",
             f"{setting}, or override {GETTER}." if setting else f"Override {GETTER}.",
+            Fix("base_forward", f"define {GETTER}", data={"embedding": held[0]})
+            if setting
+            else None,
         )
 
 

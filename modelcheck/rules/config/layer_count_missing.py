@@ -192,6 +192,7 @@ There is no fix: an `attribute_map` changes what the configuration saves.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Severity
@@ -200,8 +201,9 @@ from modelcheck.rules.base import Context
 from modelcheck.rules.config._settings import settings_of
 from modelcheck.rules.modules import LAYERS, configuration
 from modelcheck.source.basemodel import base_models, is_language_head
-from modelcheck.source.bodies import headline
+from modelcheck.source.bodies import headline, nodes_of
 from modelcheck.source.callpath import takes_input_ids
+from modelcheck.source.classes import ClassInfo
 from modelcheck.source.repo_config import Origin
 
 CODE = "MC326"
@@ -216,6 +218,8 @@ def check(context: Context) -> Iterable[Finding]:
         if config is None:
             continue
         settings = settings_of(context, text_config(config))
+        if not settings.given and _reads_it(base.info):
+            continue  # PreTrainedConfig takes any value: config.json will give this one
         if settings.value(LAYERS).origin is Origin.ABSENT:
             yield context.finding(
                 CODE,
@@ -225,3 +229,12 @@ def check(context: Context) -> Iterable[Finding]:
                 f"its configuration has no {LAYERS}, and vLLM does not load without it",
                 f'Name the number of layers so, or map it: attribute_map = {{"{LAYERS}": ...}}.',
             )
+
+
+def _reads_it(info: ClassInfo) -> bool:
+    """Does the model itself ask a configuration for the number?"""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == LAYERS
+        for each in info.mro
+        for node in nodes_of(each.node)
+    )

@@ -216,7 +216,8 @@ class ToyModel(ToyPreTrainedModel):
 
 Fix safety
 ----------
-No fix yet: compute positions only where `position_ids` is None, and use `position_ids` everywhere.
+Safe: the counted positions become the default of `position_ids`. A caller that passed other ones
+is now heard. Refused where they are not one row, counted in one statement.
 """
 
 from __future__ import annotations
@@ -224,7 +225,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import Body, body, callee_name
 from modelcheck.source.callpath import hops, is_head_model, text_models
@@ -257,6 +258,7 @@ def check(context: Context) -> Iterable[Finding]:
                 f"{model.name}.forward ignores position_ids and counts positions itself: "
                 "vLLM's requests all get the wrong ones.",
                 "Count positions only where position_ids is None, and use position_ids.",
+                Fix("positions_honoured", "use position_ids where it is given"),
             )
 
 

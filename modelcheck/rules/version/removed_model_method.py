@@ -50,7 +50,8 @@ class MyModel(PreTrainedModel):
 
 Fix safety
 ----------
-There is no fix: what the mask did has to go with it.
+Safe for `get_head_mask`: the method of transformers 4 joins the file's own PreTrainedModel class.
+For the others there is no fix.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, callee_name, self_name
 from modelcheck.source.classes import ClassInfo, is_self_attribute
@@ -105,6 +106,9 @@ def check(context: Context) -> Iterable[Finding]:
                     f"Use {change.replacement}."
                     if change.replacement
                     else "Remove the call and what uses its result, or define the method.",
+                    Fix("v5_head_mask", f"define {method} in this file")
+                    if method == "get_head_mask"
+                    else None,
                 )
 
 

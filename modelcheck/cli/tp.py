@@ -1,0 +1,87 @@
+"""``modelcheck tp``: how vLLM shards a model over ranks, without vLLM."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from modelcheck.cli.options import chosen_contract, note, vllm_option
+from modelcheck.errors import ExitCode, UsageError
+
+
+@click.command()
+@click.argument("target", required=False, metavar="[FOLDER]")
+@click.option("--model-type", metavar="TYPE", help="Build this type of transformers instead.")
+@click.option(
+    "--trust-remote-code",
+    is_flag=True,
+    help="Run the model's own code, in a separate process and offline.",
+)
+@click.option(
+    "--sizes",
+    default="1,2,4,8",
+    show_default=True,
+    metavar="N,N",
+    help="Tensor-parallel sizes to show.",
+)
+@vllm_option
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="Seconds after which the process is stopped.",
+)
+@click.option("--verbose", is_flag=True, help="Show what the process prints, on stderr.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the result is shown.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --output-format json.")
+def tp(
+    target: str | None,
+    model_type: str | None,
+    trust_remote_code: bool,
+    sizes: str,
+    vllm: str | None,
+    timeout: float,
+    verbose: bool,
+    output_format: str,
+    as_json: bool,
+) -> int:
+    """Show how vLLM shards each linear layer over ranks, and what breaks.
+
+    FOLDER has a config.json. The style of a layer comes from a fuser, else from the model's
+    plan, else it is replicated. Needs torch, not vLLM.
+
+    Exits with 0 when every size works, with 1 when vLLM would stop or serve other numbers.
+    """
+    from modelcheck.dryrun.target import BuildSpec
+    from modelcheck.tensor_parallel import run_tp
+
+    chosen_contract(vllm)
+    spec = BuildSpec(target, model_type, trust_remote_code)
+    report = run_tp(spec, _sizes(sizes), vllm=vllm, timeout=timeout, verbose=verbose)
+    if as_json or output_format == "json":
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        from rich.console import Console
+
+        from modelcheck.report.tp import render_text
+
+        render_text(report, Console(highlight=False))
+        for message in report.notes:
+            note(message)
+    return ExitCode.FINDINGS if report.breaks else ExitCode.OK
+
+
+def _sizes(text: str) -> list[int]:
+    """ "1,2" as numbers. Raises `UsageError`."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise UsageError(f"--sizes: {text!r} is not a list of numbers such as 1,2,4,8")
+    return [int(part) for part in parts]
