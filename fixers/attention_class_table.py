@@ -118,13 +118,13 @@ def _lookups(doc: Document, table: str) -> list[cst.CSTNode]:
     """``TABLE[key]`` and ``TABLE.get(key, ...)`` whose key is the implementation's name."""
     keys = _key_names(doc)
     found: list[cst.CSTNode] = []
-    for node in find(doc.module, m.Subscript(slice=[m.SubscriptElement(slice=m.Index())])):
+    for node in _found(doc, table, m.Subscript(slice=[m.SubscriptElement(slice=m.Index())])):
         assert isinstance(node, cst.Subscript)
         index = node.slice[0].slice
         named = dotted(node.value) == table
         if named and isinstance(index, cst.Index) and _is_key(doc, index.value, keys):
             found.append(node)
-    for node in find(doc.module, m.Call(func=m.Attribute(attr=m.Name("get")))):
+    for node in _found(doc, table, m.Call(func=m.Attribute(attr=m.Name("get")))):
         assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
         named = dotted(node.func.value) == table and bool(node.args)
         if named and _is_key(doc, node.args[0].value, keys):
@@ -132,10 +132,16 @@ def _lookups(doc: Document, table: str) -> list[cst.CSTNode]:
     return found
 
 
+def _found(doc: Document, word: str, matcher: m.BaseMatcherNode) -> list[cst.CSTNode]:
+    """What matches in the statements of the file that mention a word: others need no visit."""
+    mentioning = [node for node in doc.module.body if word in doc.code(node)]
+    return [found for node in mentioning for found in find(node, matcher)]
+
+
 def _key_names(doc: Document) -> set[str]:
     """Locals that hold the implementation's name wherever they are assigned."""
     names: dict[str, bool] = {}
-    for node in find(doc.module, m.Assign(targets=[m.AssignTarget(target=m.Name())])):
+    for node in _found(doc, KEY, m.Assign(targets=[m.AssignTarget(target=m.Name())])):
         assert isinstance(node, cst.Assign)
         name = dotted(node.targets[0].target)
         names[name] = names.get(name, True) and _names_key(doc, node.value)
@@ -166,20 +172,19 @@ def _unused(
         None,
     )
     lookups = {name for node in replaced for name in find(node, m.Name(table))}
-    uses = [n for n in find(doc.module, m.Name(table)) if n not in lookups]
+    uses = [n for n in _found(doc, table, m.Name(table)) if n not in lookups]
     if statement is None or len(uses) > 1:  # its assignment, and a use that stays
         return []
     gone: list[cst.CSTNode] = [statement]
     pending = [doc.class_def(info.name) for info in others]
+    own = {n.name.value: set(find(n, m.Name(n.name.value))) for n in pending}
+    uses_of = {name: _found(doc, name, m.Name(name)) for name in own}
     while True:  # a class may be the base of another
         inside = {name for node in gone for name in find(node, m.Name())}
         free = [
             node
             for node in pending
-            if all(
-                use in inside or use in find(node, m.Name())
-                for use in find(doc.module, m.Name(node.name.value))
-            )
+            if all(use in inside or use in own[node.name.value] for use in uses_of[node.name.value])
         ]
         if not free:
             return gone

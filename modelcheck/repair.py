@@ -19,13 +19,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from modelcheck.errors import BuildError, ModelcheckError, UnreadableFile, UsageError
+from modelcheck.errors import ModelcheckError, UnreadableFile, UsageError
 from modelcheck.findings import Finding, Safety
 from modelcheck.fixing import Unfixed, fix_file, is_applicable, unified_diff
 from modelcheck.fusers.contract import Contract, contract_for
 from modelcheck.releases import ReleaseScanner
-from modelcheck.scan import ScanResult, Selection
-from modelcheck.source.repo import CONFIG
+from modelcheck.scan import Selection
+from modelcheck.source.installed import PACKAGE, installed_root, locate
+from modelcheck.source.repo import CONFIG, read_config
 from modelcheck.source.text import read_bytes, write_atomic
 from modelcheck.verdict import Verdict
 
@@ -59,6 +60,7 @@ class Repair:
 
     ``applied`` counts fixes by code. ``refused`` are findings (path, why) whose fixer would not
     touch them, ``left`` all that is found afterwards, ``copy`` the folder with the fixed code.
+    ``in_tree`` are architectures (name, file) that the installed transformers has itself.
     """
 
     folder: str
@@ -72,6 +74,7 @@ class Repair:
     left: tuple[Finding, ...]
     unreadable: tuple[UnreadableFile, ...] = ()
     empty: bool = False
+    in_tree: tuple[tuple[str, str], ...] = ()
 
     @property
     def fixable(self) -> tuple[Finding, ...]:
@@ -106,13 +109,24 @@ class Proof:
 
     @property
     def differs(self) -> bool:
-        """Are the fixes known to change the numbers or the checkpoint's names?"""
-        if self.versions is None:
-            return False
+        """Are the fixes known to change the numbers or the checkpoint's names?
+
+        Not where the new code called as vLLM calls it differs from its own ordinary run: that
+        may be a fault that the old code had too.
+        """
         report = self.versions
-        return not report.same_keys or (
-            bool(report.prompts) and any(p.differs(report.new.tolerance) for p in report.prompts)
-        )
+        if report is None:
+            return False
+        apart = any(p.differs(report.new.tolerance) for p in report.prompts)
+        return not report.same_keys or (apart and not self.wrong_in_vllm)
+
+    @property
+    def wrong_in_vllm(self) -> bool:
+        """Does vLLM's way of calling the new code give other numbers than transformers'?"""
+        report = self.versions.new if self.versions is not None else self.alone
+        if report is None:
+            return False
+        return bool(report.lost_buffers) or any(p.differs(report.tolerance) for p in report.prompts)
 
     @property
     def proved(self) -> bool:
@@ -225,6 +239,7 @@ def prepare(
             left=result.findings,
             unreadable=(*result.unreadable, *failures.values()),
             empty=bool(result.empty),
+            in_tree=_in_tree(folder),
         )
     )
 
@@ -253,6 +268,20 @@ def _changes(folder: str, copy: str) -> tuple[FileChange, ...]:
             if old != (now := read_bytes(str(new))):
                 changes.append(FileChange(path, old, now))
     return tuple(changes)
+
+
+def _in_tree(folder: str) -> tuple[tuple[str, str], ...]:
+    """The architectures of config.json that the installed transformers defines, and where."""
+    root, path = installed_root(), Path(folder, CONFIG)
+    if root is None or not path.is_file():
+        return ()
+    try:
+        named = read_config(path)[1].get("architectures")
+    except UnreadableFile:
+        return ()  # the scan says what is wrong with it
+    names = [n for n in named if isinstance(n, str)] if isinstance(named, list) else []
+    places = ((name, locate(root, f"{PACKAGE}.{name}")) for name in names)
+    return tuple((n, str(p.relative_to(root.parent))) for n, p in places if p is not None)
 
 
 def _named_as(repair: Repair) -> Repair:
@@ -327,17 +356,3 @@ def verify(repair: Repair, *, python: str | None = None, timeout: float = 300.0)
         return Proof(alone=run(new, timeout=timeout), doubt=doubt)
     except ModelcheckError as error:
         return Proof(doubt=str(error).replace(repair.copy, repair.folder))
-
-
-__all__ = [
-    "BuildError",
-    "FileChange",
-    "Proof",
-    "Repair",
-    "ScanResult",
-    "Workshop",
-    "copy_code",
-    "prepare",
-    "verify",
-    "write",
-]

@@ -15,6 +15,7 @@ from modelcheck.errors import ExitCode, ModelcheckError
 
 COMMANDS = {  # name: (module, what `modelcheck --help` says)
     "scan": ("modelcheck.cli.scan", "Check modeling files and config.json; --fix mends them."),
+    "fix": ("modelcheck.cli.fix", "Fix a whole model repository, and prove its numbers stay."),
     "dryrun": ("modelcheck.cli.dryrun", "Show which fusers fire, by torch.fx, without vLLM."),
     "emulate": ("modelcheck.cli.emulate", "Compare vLLM's way of calling with transformers' own."),
     "load": ("modelcheck.cli.load", "Show what really fuses, in an installed vLLM."),

@@ -81,8 +81,8 @@ def gate(
     spec = BuildSpec(target, None, trust_remote_code, full_depth=True)
     known = _releases(vllm, matrix)
     path = Path(lock) if lock is not None else (spec.folder or Path()) / locks.NAME
-    recorded = None if update else locks.read(path)  # a bad lock is said before all else
     model = Model(spec, load, static, python, timeout)
+    recorded = None if update else locks.read(path)
     if recorded is None:
         return _update(model, path, known, as_json)
     return _check(model, recorded, known, as_json)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
-from modelcheck.errors import ExitCode
+from modelcheck.errors import ExitCode, ModelcheckError, UsageError
+
+if TYPE_CHECKING:
+    from modelcheck.dryrun.target import BuildSpec
 
 
 @click.command()
@@ -32,6 +36,18 @@ from modelcheck.errors import ExitCode
 @click.option(
     "--engine", is_flag=True, help="Start a real engine with dummy weights, make a few tokens."
 )
+@click.option(
+    "--parity",
+    is_flag=True,
+    help="Compare vLLM's log-probabilities and greedy tokens with transformers' own.",
+)
+@click.option(
+    "--tp",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Run on so many ranks too, compare with one, and show what each rank holds.",
+)
 @click.option("--full-depth", is_flag=True, help="Build all layers, not one of every kind.")
 @click.option(
     "--timeout",
@@ -55,6 +71,8 @@ def load(
     python: str | None,
     device: str,
     engine: bool,
+    parity: bool,
+    tp: int,
     full_depth: bool,
     timeout: float,
     verbose: bool,
@@ -62,13 +80,23 @@ def load(
 ) -> int:
     """Build a model in vLLM and show what really fused, beside what dryrun said.
 
-    FOLDER has a config.json. Exits with 0 when both agree, with 1 when they differ.
+    FOLDER has a config.json. With --parity or --tp a small model with random float32 weights
+    runs in transformers and in vLLM's engine instead, and the numbers are compared.
+
+    Exits with 0 when both agree, with 1 when they differ.
     """
     from modelcheck.dryrun.target import BuildSpec
     from modelcheck.vllm.load import run_load
 
+    spec = BuildSpec(target, model_type, trust_remote_code, full_depth)
+    if parity or tp > 1:
+        if engine or device != "meta":
+            raise UsageError(
+                "--parity and --tp start an engine of their own: no --engine, --device"
+            )
+        return _numbers(spec, parity, tp, python, timeout, verbose, output_format)
     report = run_load(
-        BuildSpec(target, model_type, trust_remote_code, full_depth),
+        spec,
         device=device,
         engine=engine,
         python=python,
@@ -87,3 +115,33 @@ def load(
         for message in report.notes:
             note(message)
     return ExitCode.OK if report.agree else ExitCode.FINDINGS
+
+
+def _numbers(
+    spec: BuildSpec,
+    parity: bool,
+    tp: int,
+    python: str | None,
+    timeout: float,
+    verbose: bool,
+    output_format: str,
+) -> int:
+    from modelcheck.vllm.parity import run_parity
+
+    (report,) = run_parity(
+        [spec], tp=tp, emulate=parity, python=python, timeout=timeout, verbose=verbose
+    )
+    if isinstance(report, ModelcheckError):
+        raise report
+    if output_format == "json":
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        from rich.console import Console
+
+        from modelcheck.cli.options import note
+        from modelcheck.report.parity import render_text
+
+        render_text(report, Console(highlight=False))
+        for message in report.notes:
+            note(message)
+    return ExitCode.OK if report.same else ExitCode.FINDINGS

@@ -12,7 +12,7 @@ from packaging.version import Version
 from modelcheck.fusers import moe
 from modelcheck.fusers.contract import Contract, contract_for, known_releases
 from modelcheck.fusers.results import Evidence, Fires
-from modelcheck.gate.lock import Expectation, Key, Lock
+from modelcheck.gate.lock import Expectation, Lock
 from modelcheck.gate.measure import Measurement, Model, Seen
 from modelcheck.gate.source import Place
 from modelcheck.releases import ReleaseScanner
@@ -158,7 +158,7 @@ def walk(start: str, end: str) -> tuple[str, ...]:
     if a == b:
         return ()
     step = 1 if b > a else -1
-    return tuple(contract.version for contract in known[a : b + step or None : step])
+    return tuple(contract.version for contract in (*known[a:b:step], last))
 
 
 def verdicts(model: Model, contracts: Sequence[Contract]) -> Mapping[str, Verdict]:

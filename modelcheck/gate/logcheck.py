@@ -101,22 +101,21 @@ class LogCheck:
         ]
 
     def _reason(self, expected: Expectation) -> str:
-        if any(warned.class_name == expected.class_name for warned in self.warned):
-            if expected.fuser == "RMSNorm":
-                return "vLLM says that it only looks like an RMSNorm"
+        name, plain = expected.class_name, expected.fuser.partition(" (")[0]
+        if plain == "RMSNorm" and any(warned.class_name == name for warned in self.warned):
+            return "vLLM says that it only looks like an RMSNorm"
         if not self.reader.release:
             return ""
         try:
             contract = contract_for(self.reader.release)
         except UsageError:
             return f"vLLM {self.reader.release} has no fusers"
-        plain = expected.fuser.partition(" (")[0]
         if plain not in (*contract.fusers, moe.NAME):
             return f"vLLM {contract.version} has no {plain} fuser"
         others = [
             line.fuser
             for line in self.counts
-            if line.class_name == expected.class_name and line.fuser != plain
+            if line.class_name == name and line.fuser != plain
             if line.fuser != "Attention"
         ]
         return f"it fuses as {', '.join(dict.fromkeys(others))} instead" if others else ""

@@ -84,7 +84,16 @@ def _shard(shard: Shard) -> str:
 def ranks(sizes: Iterable[SizePlan]) -> Table:
     """What one rank holds, for every size."""
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    names = ("A rank of", "Heads", "KV heads", "Weights", "Linears", "Experts", "Embeddings", "Rest")
+    names = (
+        "A rank of",
+        "Heads",
+        "KV heads",
+        "Weights",
+        "Linears",
+        "Experts",
+        "Embeddings",
+        "Rest",
+    )
     for name in names:
         shown.add_column(name, justify="right")
     for plan in sizes:

@@ -180,8 +180,10 @@ def _of_plan(path: str, owner: str, part: Part, plan: Plan) -> Fate:
     if entry is None:
         style, origin, because = Style.REPLICATED, Origin.DEFAULT, ""
     else:
-        style = STYLES.get(entry.style, Style.REPLICATED) if isinstance(entry.style, str) else (
-            Style.REPLICATED
+        style = (
+            STYLES.get(entry.style, Style.REPLICATED)
+            if isinstance(entry.style, str)
+            else (Style.REPLICATED)
         )
         said = "" if entry.style in STYLES else f": {entry.style!r}"
         origin, because = Origin.PLAN, f"{entry.key}{said}"

@@ -126,7 +126,9 @@ def shards_of(fate: Fate, size: int) -> tuple[Shard, ...]:
             for index, (name, rows) in enumerate(fate.rows)
         )
     if fate.style in SHARDED_ROWS:
-        return tuple(Shard(n, rows, rows // size if rows % size == 0 else None) for n, rows in fate.rows)
+        return tuple(
+            Shard(n, rows, rows // size if rows % size == 0 else None) for n, rows in fate.rows
+        )
     return tuple(Shard(name, rows, rows) for name, rows in fate.rows)
 
 
@@ -184,7 +186,9 @@ def _parts(
     size = analysed.size
     if any(linear.parameters is None for linear in linears):
         return None
-    in_linears = {id(p) for fate in analysed.fates for part in fate.parts for p in part.module.parameters()}
+    in_linears = {
+        id(p) for fate in analysed.fates for part in fate.parts for p in part.module.parameters()
+    }
     embedding = _vocabulary(model, text)
     counted = {"linears": sum((linear.parameters or 0) * linear.count for linear in linears)}
     counted |= {"experts": 0, "embeddings": 0, "others": 0}
@@ -223,8 +227,7 @@ def _padded(rows: int, size: int) -> int:
 
 def _expert_share(parameter: nn.Parameter, size: int) -> int | None:
     """Parameters of the experts on one rank: vLLM cuts every expert's inner width."""
+    count = int(parameter.numel())
     if parameter.ndim < 3:
-        return parameter.numel()
-    if parameter.numel() % size:
-        return None
-    return parameter.numel() // size
+        return count
+    return None if count % size else count // size

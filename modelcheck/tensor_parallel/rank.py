@@ -70,7 +70,9 @@ class _PackedSplits(TorchFunctionMode):  # type: ignore[misc]  # torch is not ty
         super().__init__()
         self.sizes = sizes
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if function is torch.Tensor.split and len(args) > 1 and isinstance(args[1], list | tuple):
             own = self.sizes.get(tuple(args[1]))
             if own is not None and args[0].shape[-1] == sum(own):
@@ -121,7 +123,9 @@ def _replace(rank: nn.Module, analysed: Analysed) -> dict[tuple[int, ...], tuple
             outputs = fate.parts[0].module.out_features if gathered else sum(held)
             if len(shards) > 1:
                 splits[tuple(shard.rows for shard in shards)] = tuple(held)
-            setattr(owner, fate.parts[0].name, RankLinear(fate.parts[0].module, inputs, outputs, split))
+            setattr(
+                owner, fate.parts[0].name, RankLinear(fate.parts[0].module, inputs, outputs, split)
+            )
             continue
         for part, outputs in zip(fate.parts, held, strict=True):
             setattr(owner, part.name, RankLinear(part.module, inputs, outputs, split))
@@ -148,4 +152,3 @@ def latent(analysed: Analysed) -> bool:
         for report in analysed.reports
         for r in report.fusions
     )
-

@@ -8,6 +8,7 @@ from pathlib import Path
 
 CLASS = re.compile(r"<class '(?:[\w.]+\.)?(\w+)'>")  # repr of a class, its module in front
 EMPTY_ASSERTION = "Assertion failed,"
+OPERATORS = ("torch", "_ops.py")
 
 
 def refusal(error: BaseException, folder: Path | None, device: str = "cpu") -> str:
@@ -52,12 +53,17 @@ def _inside(error: BaseException) -> str:
 
 def _cpu_code(error: BaseException) -> str | None:
     """File, line and text where vLLM's CPU-only code gave up, if that is what happened."""
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).parts[-2:] != OPERATORS  # what vLLM's compiled code raises
+    ]
     if not frames:
         return None
     last = frames[-1]
     path = Path(last.filename)
-    if "vllm" not in path.parts or "cpu" not in path.stem.split("_"):
+    names = (*path.stem.split("_"), *last.name.split("_"))
+    if "vllm" not in path.parts or "cpu" not in names:
         return None
     said = " ".join(str(error).split()) or (last.line or "")
     return f"{path.name}:{last.lineno}: {said}"

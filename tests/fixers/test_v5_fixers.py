@@ -154,7 +154,7 @@ def test_tied_weights_are_followed_to_their_source() -> None:
 
 
 def test_post_init_is_last() -> None:
-    text = "class A:\n    def __init__(self):\n        self.init_weights()  # now\n        self.x = 1\n"
+    text = "class A:\n    def __init__(self):\n        self.init_weights()  # now\n        self.x = 1\n"  # noqa: E501
     assert run("v5_post_init", text, "def", "A") == (
         "class A:\n    def __init__(self):\n        self.x = 1\n        self.post_init()\n"
     )
@@ -168,13 +168,13 @@ CACHE = "from transformers import DynamicCache\n\n\ndef f(past, flag):\n    {}\n
 @pytest.mark.parametrize(
     ("old", "name", "new"),
     [
-        ("past = DynamicCache.from_legacy_cache(past)", "from_legacy_cache", "past = DynamicCache(past)"),
+        ("past = DynamicCache.from_legacy_cache(past)", "from_legacy_cache", "past = DynamicCache(past)"),  # noqa: E501
         ("n = past.get_usable_length(7, 2)", "get_usable_length", "n = past.get_seq_length(2)"),
         ("n = past.seen_tokens", "seen_tokens", "n = past.get_seq_length()"),
         ("k = past.key_cache[0]", "key_cache", "k = past.layers[0].keys"),
         ("n = len(past.value_cache)", "value_cache", "n = len(past.layers)"),
         ("past = past.to_legacy_cache() if flag else past", "to_legacy_cache", "past = past"),
-        ("x = past.to_legacy_cache() if flag else None", "to_legacy_cache", "x = past if flag else None"),
+        ("x = past.to_legacy_cache() if flag else None", "to_legacy_cache", "x = past if flag else None"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_the_legacy_cache(old: str, name: str, new: str) -> None:
@@ -186,7 +186,7 @@ def test_the_legacy_cache(old: str, name: str, new: str) -> None:
 def test_the_legacy_flag_goes() -> None:
     text = (
         "def f(past):\n    legacy = False\n    if not past:\n        legacy = True\n"
-        "        past = g(past)\n    if legacy:\n        past = past.to_legacy_cache()\n    return past\n"
+        "        past = g(past)\n    if legacy:\n        past = past.to_legacy_cache()\n    return past\n"  # noqa: E501
     )
     assert run("v5_cache", text, "past.to_legacy", name="to_legacy_cache") == (
         "def f(past):\n    if not past:\n        past = g(past)\n    return past\n"
@@ -235,7 +235,7 @@ class M(PreTrainedModel):
 
 def test_buffers_are_filled_again() -> None:
     text = BUFFERS.format(
-        rest='steps = torch.arange(size) * base\n        self.register_buffer("steps", steps, persistent=False)'
+        rest='steps = torch.arange(size) * base\n        self.register_buffer("steps", steps, persistent=False)'  # noqa: E501
     )
     new = run("v5_init_weights", text, "self.register", "A")
     assert "        if isinstance(module, A):\n            module._fill_buffers()\n" in new
@@ -279,7 +279,7 @@ def test_the_index_goes_down_two_constructors() -> None:
         "        self.layer_idx = layer_idx\n        self.x"
     )).replace("scale=1", "scale=1, layer_idx=None").replace(
         "= Attention(config)", "= Attention(config, layer_idx=layer_idx)"
-    ).replace("[Layer(config) for _", "[Layer(config, layer_idx=layer_idx) for layer_idx")  # fmt: skip
+    ).replace("[Layer(config) for _", "[Layer(config, layer_idx=layer_idx) for layer_idx")  # fmt: skip  # noqa: E501
     offset = LAYERS.replace("range(config.n)", "range(3, config.n)")
     reason = refusal("layer_idx", offset, "class Attention", "Attention", attribute="layer_idx")
     assert "not counted from 0" in reason

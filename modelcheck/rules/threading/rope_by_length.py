@@ -154,15 +154,16 @@ def _holds(info: ClassInfo, call: ast.Call, tables: list[ClassInfo]) -> bool:
         for node in nodes_of(function)
         if isinstance(node, ast.Assign) and any(_same(t, call.func) for t in node.targets)
     ]
-    built = {
-        target
+    made = [
+        info.file.resolve(dotted_name(node.func))
         for value in assigned
         for node in nodes_of(value)
         if isinstance(node, ast.Call)
-        if isinstance(target := info.file.resolve(dotted_name(node.func)), ClassInfo)
-    }
+    ]
+    built = {target for target in made if isinstance(target, ClassInfo)}
     if not built:
-        return bool(assigned) and len(tables) == 1
+        known = any(isinstance(name, str) and name.startswith("torch.") for name in made)
+        return bool(assigned) and not known and len(tables) == 1
     return any(table in target.mro for target in built for table in tables)
 
 
