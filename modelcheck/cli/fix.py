@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,8 @@ def fix(**values: Any) -> int:
     Everything is fixed and verified in a copy; the repository is written last, or not at all.
     Says what was fixed, what is left, what no tool can fix, and the verdict before and after.
 
-    Exits with 0 when nothing is left, with 1 when something is left, or when fixes were not
-    written because they change the model's numbers.
+    Exits with 0 when nothing is left, with 1 when something is (with --diff, was found), or when
+    nothing was written because the fixes change the model's numbers.
     """
     options = Options(**values)
     _check_use(options)
@@ -171,17 +172,17 @@ def _run(options: Options) -> int:
                 sys.stdout.write(change.diff)
         text = render_text(made, proof, diff=options.diff, unsafe=options.unsafe_fixes)
         print(text, file=sys.stderr if options.diff else sys.stdout)
-    return _status(made, proof)
+    return _status(made, proof, made.found if options.diff else made.left)
 
 
-def _status(made: Repair, proof: Proof | None) -> int:
+def _status(made: Repair, proof: Proof | None, findings: Sequence[Finding]) -> int:
     for error in made.unreadable:
         note(f"error: {error}")
     if made.empty:
         note(f"error: no modeling file found in {made.folder}")
     if made.unreadable or made.empty:
         return ExitCode.USAGE
-    failing = any(f.severity is not Severity.INFO for f in made.left)
+    failing = any(f.severity is not Severity.INFO for f in findings)
     unproved = proof is not None and (proof.differs or proof.wrong_in_vllm)
     return ExitCode.FINDINGS if failing or unproved else ExitCode.OK
 

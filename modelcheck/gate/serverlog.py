@@ -93,13 +93,8 @@ class LogReader:
             self._open = _Record(head["level"], name, (text[head.end() :],))
         elif OTHER_HEAD.match(text):
             self._open = None
-        elif self._open is not None and not BARE.search(text):
-            more = (*self._open.parts, text)
-            self._open = replace(self._open, parts=more) if len(more) <= WRAPS else None
-        elif (bare := BARE.search(text)) is not None:
-            # A format of somebody's own, or a line that was cut before its message.
-            level = "WARNING" if "looks like" in bare[0] else "INFO"
-            self._open = _Record(level, "", (text[bare.start() :],))
+        else:
+            self._open = _continued(self._open, text) or _bare(text)
         self._notice(text)
         if self._open is not None:
             event = _event(self._open)
@@ -113,6 +108,24 @@ class LogReader:
         self.failed = self.failed or FAILED in text
         if not self.release and (found := RELEASE.search(text)):
             self.release = found["one"] or found["two"]
+
+
+def _continued(record: _Record | None, text: str) -> _Record | None:
+    """A message with one more line; None where the line says something by itself."""
+    if record is None or len(record.parts) >= WRAPS:
+        return None
+    longer = replace(record, parts=(*record.parts, text))
+    # "MSNorm looks like an RMSNorm" may be the rest of "TarnR", and is asked so first
+    return longer if _event(longer) is not None or not BARE.search(text) else None
+
+
+def _bare(text: str) -> _Record | None:
+    """A message in a format of somebody's own, or in a line that was cut before it."""
+    found = BARE.search(text)
+    if found is None:
+        return None
+    level = "WARNING" if "looks like" in found[0] else "INFO"
+    return _Record(level, "", (text[found.start() :],))
 
 
 def _clean(raw: str) -> str:
@@ -148,18 +161,18 @@ def _unwrapped(text: str) -> str:
 
 def _event(record: _Record) -> Event | None:
     """What a message says, None while it says nothing that is asked for."""
+    graver = record.level in ("WARNING", "ERROR")
     for message in _joined(record.parts):
         line = fused_line(message)
         if line is not None and _well_formed(line):
             return Fused(line, message.rstrip(), record.worker)
-        entry = LogLine(record.level, message)
-        if record.level in ("WARNING", "ERROR"):
-            for miss in misses([entry]):
-                if miss.fuser == "RMSNorm":
-                    text = f"{miss.class_name} looks like an RMSNorm, and is left unfused"
-                    return Warned(text, miss.class_name, record.worker)
-            for text in warnings([entry]):
-                return Warned(text, "", record.worker)
+        for miss in misses([LogLine(record.level, message)]) if graver else ():
+            if miss.fuser == "RMSNorm":
+                text = f"{miss.class_name} looks like an RMSNorm, and is left unfused"
+                return Warned(text, miss.class_name, record.worker)
+    first = next(_joined(record.parts[:1]))  # of other warnings the beginning will do
+    for text in warnings([LogLine(record.level, first)]):
+        return Warned(text, "", record.worker)
     return None
 
 

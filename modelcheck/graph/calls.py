@@ -478,6 +478,6 @@ def is_plain_module(info: ClassInfo) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _is_generator(definition: ast.AST) -> bool:
     return any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(definition))

@@ -116,8 +116,8 @@ def render_log(check: LogCheck, console: Console, table: bool = True) -> None:
             shown.add_row(Text(line.class_name), line.fuser, str(times), text)
         console.print(shown)
         console.print()
-    for text in log_lines(check, table):
-        console.print(Text(text), soft_wrap=True)
+    for said in log_lines(check, table):
+        console.print(Text(said), soft_wrap=True)
 
 
 def log_lines(check: LogCheck, warnings: bool = True) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from modelcheck.fusers.contract import Contract
@@ -16,6 +17,7 @@ from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, dotted
 
 # What PreTrainedConfig itself sets where a class leaves None.
 FILLED_IN = ("rope_parameters",)
+_READING: ContextVar[tuple[ClassInfo, ...]] = ContextVar("reading", default=())
 PLAIN = (int, float, str, bool, type(None), list, tuple, dict)
 
 
@@ -24,8 +26,20 @@ def read_config_class(
 ) -> Config:
     """The configuration's values: class defaults, ``given`` (config.json), then its own code.
 
-    What cannot be told is left out, and reads as a number known by name.
+    What cannot be told is left out, and reads as a number known by name. A property may make
+    an object of the very class that is being read: nothing is known of that one.
     """
+    reading = _READING.get()
+    if info in reading:
+        return Config("config", info=info)
+    token = _READING.set((*reading, info))
+    try:
+        return _read(info, contract, given)
+    finally:
+        _READING.reset(token)
+
+
+def _read(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None) -> Config:
     values = dict(given or {})
     instance = Instance(info)
     interpreter = Interpreter(contract)

@@ -151,6 +151,45 @@ def test_base_forward(tmp_path, text, expected):
     assert codes(scan_text(tmp_path, text)) == expected
 
 
+PAIR = """
+from torch import nn
+from transformers import PreTrainedModel
+
+
+class XPreTrainedModel(PreTrainedModel):
+    base_model_prefix = "model"
+
+
+class XDecoder(XPreTrainedModel):
+    def forward(self, input_ids=None, inputs_embeds=None, {}):
+        return (inputs_embeds,)
+
+
+class XModel(XPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.encoder = nn.Identity()
+        self.decoder = XDecoder(config)
+
+    def forward(self, input_ids=None, decoder_input_ids=None, **kwargs):
+        return self.decoder(decoder_input_ids)
+
+
+class XForConditionalGeneration(XPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = XModel(config)
+"""
+
+
+def test_the_decoder_of_an_encoder_and_a_decoder(tmp_path):
+    found = [f for f in scan_text(tmp_path, PAIR.format("**kwargs")) if f.code == "MC302"]
+    assert [(f.class_name, str(f.severity)) for f in found] == [("XDecoder", "error")]
+    assert "MC302" not in codes(scan_text(tmp_path, PAIR.format("position_ids=None, **kwargs")))
+    boxes = PAIR.format("**kwargs").replace("input_ids=None, inputs_embeds", "inputs_embeds", 1)
+    assert "MC302" not in codes(scan_text(tmp_path, boxes))  # of a detector, say
+
+
 RENAMED = model(FORWARD.format(", **kwargs")).replace("embed_tokens", "wte")
 
 

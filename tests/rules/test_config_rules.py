@@ -182,3 +182,25 @@ class TestClassifier:
     @pytest.mark.parametrize("head", ["score", "classifier"])
     def test_either_name_will_do(self, scan_text, head):
         assert scan_text("MC323", example("MC323").replace("rank_head", head)) == ()
+
+
+class TestLayerCount:
+    def test_the_number_may_come_from_config_json(self, scan_text):
+        text = example("MC326")
+        (finding,) = scan_text("MC326", text)
+        assert (finding.severity, finding.class_name) == ("error", "ToyModel")
+        asks = text.replace("range(config.n_blocks)", "range(config.num_hidden_layers)")
+        assert scan_text("MC326", asks) == ()
+
+    def test_with_a_config_json_it_is_looked_for_there(self, scan):
+        asks = example("MC326").replace("range(config.n_blocks)", "range(config.num_hidden_layers)")
+        files = {"modeling_toy.py": asks}
+        assert scan("MC326", files=files, n_blocks=4)
+        assert scan("MC326", files=files, num_hidden_layers=4) == ()
+
+
+def test_a_number_left_at_none_is_noted_until_there_is_a_config_json(scan_text, scan):
+    text = example("MC321").replace("experts_used=2", "num_experts_per_tok=None")
+    text = text.replace("self.experts_used = experts_used", "self.num_experts_per_tok = None")
+    (finding,) = scan_text("MC321", text)
+    assert finding.severity == "info" and "num_experts_per_tok is None" in finding.message

@@ -61,3 +61,21 @@ def test_head_size(settings):
     assert settings().head_size == 16
     assert settings(head_dim=40).head_size == 40
     assert settings(head_dim=0, n_head=2).head_size == 32
+
+
+def test_a_property_that_makes_its_own_class_ends():
+    text = """
+from transformers import PreTrainedConfig
+
+class XConfig(PreTrainedConfig):
+    hidden_size = 64
+
+    @property
+    def encoder_config(self):
+        return YConfig(**self.to_dict())
+
+class YConfig(XConfig):
+    hidden_size = 32
+"""
+    file = ProjectIndex().add(parse_text("configuration_x.py", text))
+    assert read_config_class(file.classes["XConfig"], newest()).values["hidden_size"] == 64

@@ -78,12 +78,13 @@ from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
-from modelcheck.source.classes import ClassInfo
+from modelcheck.source.bodies import body
+from modelcheck.source.classes import ClassInfo, FunctionNode
 from modelcheck.versions.api_data import CONFIG_DEFAULTS
 from modelcheck.versions.configs import config_of, given, is_config, names_of
 from modelcheck.versions.heads import is_head
 from modelcheck.versions.judged import Judged, judged, transformers_only
-from modelcheck.versions.reach import certain_nodes
+from modelcheck.versions.reach import runs_always
 from modelcheck.versions.table import Kind, removed
 
 CODE = "MC909"
@@ -95,25 +96,27 @@ def check(context: Context) -> Iterable[Finding]:
     for info in context.file.classes.values():
         init = info.methods.get("__init__")
         if info.is_module and init is not None:
-            yield from _reads(context, info, init.body, release)
+            yield from _reads(context, info, init, release)
 
 
 def _reads(
-    context: Context, info: ClassInfo, body: list[ast.stmt], release: Judged
+    context: Context, info: ClassInfo, init: FunctionNode, release: Judged
 ) -> Iterable[Finding]:
     known = removed(Kind.CONFIG_ATTRIBUTE)
     seen: set[str] = set()
-    for node in certain_nodes(body):
-        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+    for node in body(context.file, init).all(ast.Attribute):
+        if not isinstance(node.ctx, ast.Load):
             continue
         change = known.get(node.attr)
         if change is None or not is_config(node.value) or not release.lacks(change.until):
+            continue
+        if node not in runs_always(init):
             continue
         config = config_of(info)
         names = names_of(config) if config is not None else None
         if config is None or names is None or node.attr in names or node.attr in seen:
             continue
-        if node.attr in given(context) or _written(body, node.attr):
+        if node.attr in given(context) or _written(init.body, node.attr):
             continue
         seen.add(node.attr)
         yield context.finding(

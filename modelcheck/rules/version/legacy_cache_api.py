@@ -56,7 +56,7 @@ from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, nodes_of
 from modelcheck.source.classes import FileIndex, dotted_name
 from modelcheck.versions.judged import judged, transformers_only
-from modelcheck.versions.reach import certain_nodes
+from modelcheck.versions.reach import runs_always
 from modelcheck.versions.table import Kind, removed
 
 CODE = "MC908"
@@ -83,7 +83,6 @@ def check(context: Context) -> Iterable[Finding]:
         if not info.is_module:
             continue
         for name, function in info.methods.items():
-            certain = set(certain_nodes(function.body)) if name == "forward" else set()
             for node in body(context.file, function).all(ast.Attribute):
                 change = gone.get(node.attr)
                 if change is None or node.attr in own:
@@ -93,7 +92,7 @@ def check(context: Context) -> Iterable[Finding]:
                     continue
                 if not on_class and _asked(function, node.attr):
                     continue
-                always = on_class and node in certain
+                always = on_class and name == "forward" and node in runs_always(function)
                 yield context.finding(
                     CODE,
                     Severity.ERROR if always else transformers_only(context),

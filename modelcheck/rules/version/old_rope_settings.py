@@ -71,11 +71,11 @@ from collections.abc import Iterable, Iterator
 
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
-from modelcheck.source.bodies import reached_methods
+from modelcheck.source.bodies import body, reached_methods
 from modelcheck.source.classes import ClassInfo, FunctionNode
 from modelcheck.versions.configs import config_of, given, is_config, names_of
 from modelcheck.versions.judged import judged
-from modelcheck.versions.reach import certain_nodes
+from modelcheck.versions.reach import runs_always
 
 CODE = "MC903"
 SINCE = "5.0"
@@ -145,12 +145,12 @@ def _theta_reads(
     moved = bool(names & {OLD, NEW}) or bool(values.get(OLD))
     if any(name in values for name in THETA) and not moved:
         return
-    for node in certain_nodes(function.body):
+    for node in body(context.file, function).all(ast.Attribute):
         if (
-            isinstance(node, ast.Attribute)
-            and node.attr == "rope_theta"
+            node.attr == "rope_theta"
             and isinstance(node.ctx, ast.Load)
             and is_config(node.value)
+            and node in runs_always(function)
         ):
             yield context.finding(
                 CODE,

@@ -65,7 +65,7 @@ from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body
 from modelcheck.source.classes import FunctionNode, dotted_name
 from modelcheck.versions.judged import judged
-from modelcheck.versions.reach import certain_nodes
+from modelcheck.versions.reach import runs_always
 from modelcheck.versions.table import removed_arguments
 
 CODE = "MC911"
@@ -82,7 +82,6 @@ def check(context: Context) -> Iterable[Finding]:
         if not info.is_module:
             continue
         for name, function in info.methods.items():
-            certain = set(certain_nodes(function.body)) if name == "forward" else set()
             for call in body(context.file, function).all(ast.Call):
                 full = context.file.qualify(dotted_name(call.func))
                 owner = functions.get(full.rpartition(".")[2], "")
@@ -99,7 +98,9 @@ def check(context: Context) -> Iterable[Finding]:
                 renamed = [f"{c.replacement}= for {c.name}=" for c in given if c.replacement]
                 yield context.finding(
                     CODE,
-                    Severity.ERROR if call in certain else Severity.INFO,
+                    Severity.ERROR
+                    if name == "forward" and call in runs_always(function)
+                    else Severity.INFO,
                     info,
                     call,
                     f"{full.rpartition('.')[2]} takes no {names} since transformers "

@@ -65,7 +65,7 @@ from modelcheck.source.bodies import body, callee_name, self_name
 from modelcheck.source.classes import ClassInfo, is_self_attribute
 from modelcheck.versions.heads import is_head
 from modelcheck.versions.judged import judged, transformers_only
-from modelcheck.versions.reach import certain_nodes
+from modelcheck.versions.reach import runs_always
 from modelcheck.versions.table import Kind, removed
 
 CODE = "MC910"
@@ -88,7 +88,6 @@ def check(context: Context) -> Iterable[Finding]:
         if mixed:
             continue
         for name, function in info.methods.items():
-            certain = set(certain_nodes(function.body)) if name in STARTS else set()
             for call in body(context.file, function).all(ast.Call):
                 method = callee_name(call)
                 if method not in present or not is_self_attribute(call.func, self_name(function)):
@@ -98,7 +97,7 @@ def check(context: Context) -> Iterable[Finding]:
                 change = gone[method]
                 yield context.finding(
                     CODE,
-                    _severity(context, info, call in certain),
+                    _severity(context, info, name in STARTS and call in runs_always(function)),
                     info,
                     call,
                     f"self.{method} is gone since transformers {change.until}: the call raises "
