@@ -180,7 +180,7 @@ def corpus(package: Path, work: Path, only: Sequence[str] | None) -> list[Row]:
         folder = work / f"before_{model.name}"
         shutil.rmtree(folder, ignore_errors=True)
         unlock_corpus.write_repo(model, folder)
-        stem = os.path.commonprefix([model.base, model.causal, model.config])
+        stem = re.sub(r"Config$", "", model.config)
         rows.append(Row(model.name, stem, {"before": folder}))
     return rows
 
@@ -196,9 +196,7 @@ def originals(run: Run, rows: Sequence[Row]) -> None:
     )
     for row in rows:
         answer = answers[row.name, "before"]
-        row.original = (
-            {"step": "run", "error": answer["failed"]} if "failed" in answer else answer
-        )
+        row.original = {"step": "run", "error": answer["failed"]} if "failed" in answer else answer
 
 
 def fix(run: Run, rows: Sequence[Row], stages: Sequence[str]) -> None:
@@ -252,18 +250,7 @@ def measure(run: Run, pairs: Sequence[tuple[Row, str]], engine: bool) -> None:
     note(able, "numbers", compared)
     if engine:
         fine = [(row, s) for row, s in able if is_same(row.results[s])]
-        asked = run.ask(
-            "engine",
-            fine,
-            lambda row, stage: {
-                "old": str(row.folders["before"]),
-                "new": str(row.folders[stage]),
-                "old_python": run.old_python,
-                "vllm_python": os.environ[PYTHON],
-            },
-            "unlock_worker:engine",
-        )
-        note(fine, "engine", asked)
+        note(fine, "engine", in_engine(run, fine))
 
 
 def note(
@@ -299,6 +286,30 @@ def load(run: Run, pairs: Sequence[tuple[Row, str]]) -> dict[tuple[str, str], di
             run.cache.put(keys[row.name, stage], answer)
         progress(f"vllm: {min(start + BATCH, len(missing))}/{len(missing)}")
     return {pair: value for pair, value in found.items() if value is not None}
+
+
+def in_engine(run: Run, pairs: Sequence[tuple[Row, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """vLLM's engine against transformers, on the code whose numbers are the original's."""
+    from modelcheck.dryrun.target import BuildSpec
+    from modelcheck.vllm.parity import run_parity
+
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for number, (row, stage) in enumerate(pairs, 1):
+        key = run.key("engine", row.folders[stage])
+        answer = run.cache.get(key)
+        if answer is None:
+            try:
+                (report,) = run_parity([BuildSpec(str(row.folders[stage]), None, True)])
+                if isinstance(report, BuildError):
+                    raise report
+                words = report.refused or "; ".join(report.causes) or "other numbers"
+                answer = {"same": report.same, "error": "" if report.same else words}
+            except ModelcheckError as error:
+                answer = {"error": str(error)}
+            run.cache.put(key, answer)
+            progress(f"engine: {number}/{len(pairs)}")
+        found[row.name, stage] = answer
+    return found
 
 
 def load_batch(batch: Sequence[tuple[Row, str]]) -> list[dict[str, Any]]:

@@ -85,7 +85,10 @@ def models(package: Path) -> list[Model]:
     for name, causal in auto["MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"].items():
         stem = name.replace("-", "_")
         folder = package / "models" / stem
-        modeling, configuration = folder / f"modeling_{stem}.py", folder / f"configuration_{stem}.py"
+        modeling, configuration = (
+            folder / f"modeling_{stem}.py",
+            folder / f"configuration_{stem}.py",
+        )
         base = auto["MODEL_MAPPING_NAMES"].get(name)
         config = configs["CONFIG_MAPPING_NAMES"].get(name)
         if base is None or config is None or not modeling.exists() or not configuration.exists():
@@ -128,13 +131,12 @@ def tiny(config: str, classes: Mapping[str, ast.ClassDef]) -> dict[str, Any]:
         if inner is not None and inner != config:
             values[argument.arg] = {k: v for k, v in tiny(inner, classes).items() if k in VALUES}
             values[argument.arg].pop("is_decoder", None)
-        elif argument.arg in VALUES and not (default is None and argument.arg.startswith("head_")):
+        elif argument.arg in VALUES and (default is not None or "window" not in argument.arg):
             values[argument.arg] = VALUES[argument.arg]
         elif argument.arg == PER_LAYER:
             values[argument.arg] = [[default[0][0], 1]]
         elif argument.arg.endswith("_token_id") and isinstance(default, int):
-            if default >= VOCABULARY:
-                values[argument.arg] = 1
+            values[argument.arg] = default if default < VOCABULARY else 1
     return values
 
 

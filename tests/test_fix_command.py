@@ -18,7 +18,8 @@ from modelcheck.errors import ModelcheckError, UnreadableFile, UsageError
 from modelcheck.isolated import _requirements, environment
 from modelcheck.repair import Repair, Workshop, prepare, verify, write
 
-DEMO = Path(__file__).resolve().parent.parent / "fixtures" / "demo"
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+DEMO = FIXTURES / "demo"
 needs_torch = pytest.mark.skipif(not command._has_torch(), reason="runs a model")
 
 
@@ -64,18 +65,31 @@ def test_diff_writes_nothing_and_reports_on_stderr(repo: Path) -> None:
     assert result.stdout.startswith("--- a/") and "would be fixed" in result.stderr
 
 
-def test_without_unsafe_fixes_what_is_left_is_named(repo: Path) -> None:
-    result = run(repo)
+@pytest.fixture
+def inline_attention(tmp_path: Path) -> Path:
+    folder = tmp_path / "birch"
+    folder.mkdir()
+    shutil.copy(FIXTURES / "cases" / "02_inline_sdpa_attention" / "modeling_case.py", folder)
+    return folder
+
+
+def test_without_unsafe_fixes_what_is_left_is_named(inline_attention: Path) -> None:
+    old = texts(inline_attention)
+    result = run(inline_attention)
     assert status(result) == 1
     assert "fixable with --unsafe-fixes" in result.stdout
-    assert "not verified: nothing was run" in result.stdout
+    assert "to be done by hand: 1 finding" in result.stdout
+    assert texts(inline_attention) == old
 
 
-def test_json_has_the_verdicts_and_what_is_left(repo: Path) -> None:
+def test_json_has_the_verdicts_and_what_is_left(inline_attention: Path, repo: Path) -> None:
+    data = json.loads(run(inline_attention, "--output-format", "json").stdout)
+    assert [f["code"] for f in data["left"]] == ["MC101", "MC301"]
+    assert [f["code"] for f in data["by_hand"]] == ["MC301"]
+    assert data["applied"] == {} and not data["written"]
     data = json.loads(run(repo, "--output-format", "json").stdout)
     assert data["before"][0]["outcome"] == "refused"
-    assert data["written"] and data["applied"] and data["left"]
-    assert data["proof"] is None
+    assert data["written"] and data["applied"] and data["proof"] is None
 
 
 @needs_torch

@@ -121,10 +121,12 @@ def _update(model: Model, path: Path, known: list[str], as_json: bool) -> int:
     locks.write(path, recorded)
     for message in notes:
         note(message)
-    many = plural(len(recorded.expectations), "fusion")
+    count = len(recorded.expectations)
     if as_json:
-        print(json.dumps({"schema_version": 1, "lock": str(path), "fusions": many}, indent=2))
+        facts = {"vllm": recorded.vllm, "evidence": str(recorded.evidence), "fusions": count}
+        print(json.dumps({"schema_version": 1, "lock": str(path), **facts}, indent=2))
     else:
+        many = plural(count, "fusion")
         print(f"{path}: {many} recorded for vLLM {recorded.vllm}; {recorded.evidence}")
     return ExitCode.OK
 

@@ -13,7 +13,7 @@ from modelcheck.fusers import moe
 from modelcheck.fusers.contract import Contract, contract_for, known_releases
 from modelcheck.fusers.results import Evidence, Fires
 from modelcheck.gate.lock import Expectation, Lock
-from modelcheck.gate.measure import Measurement, Model, Seen
+from modelcheck.gate.measure import Measurement, Model, Seen, plain
 from modelcheck.gate.source import Place
 from modelcheck.releases import ReleaseScanner
 from modelcheck.verdict import Outcome, Verdict
@@ -212,7 +212,7 @@ class _Comparison:
     def lost(self) -> Iterator[Lost]:
         for expected in self.lock.expectations:
             now = self.seen.fused.get(expected.key)
-            if expected.key in self.seen.unknown and now is None:
+            if self.seen.doubt(expected.key) is not None:
                 continue
             if now is None or _less(now.count, expected.count):
                 yield self._lost(expected, now)
@@ -231,8 +231,8 @@ class _Comparison:
 
     def undecided(self) -> Iterator[Undecided]:
         for expected in self.lock.expectations:
-            reason = self.seen.unknown.get(expected.key)
-            if reason is not None and expected.key not in self.seen.fused:
+            reason = self.seen.doubt(expected.key)
+            if reason is not None:
                 yield Undecided(*expected.key, reason)
 
     def _lost(self, expected: Expectation, now: Expectation | None) -> Lost:
@@ -252,26 +252,26 @@ class _Comparison:
     def _why(self, expected: Expectation, now: Expectation | None) -> tuple[str, Place | None]:
         """Why a fusion is less, and the line that is to blame."""
         source, (name, fuser) = self.model.source, expected.key
-        plain = fuser.partition(" (")[0]
+        kind = plain(fuser)
         contract = contract_for(self.seen.vllm)
         place = source.place(name, None)
         modules = self.measured.modules
-        if place is None:
+        if place is None and source.known:
             return f"the model has no class {name} any more", None
         if modules is not None and name not in modules:
             return f"the model builds no {name} any more", place
-        if plain not in (*contract.fusers, moe.NAME):
-            reason = f"vLLM {contract.version} has no {plain} fuser"
-            if plain == ATTENTION and contract.state_in_kwargs:
+        if kind not in (*contract.fusers, moe.NAME):
+            reason = f"vLLM {contract.version} has no {kind} fuser"
+            if kind == ATTENTION and contract.state_in_kwargs:
                 reason += "; its attention is reached through **kwargs instead"
             return reason, place
         if now is not None and modules is not None and now.count == modules[name]:
             return self._fewer(modules[name]), place
-        said = source.result(name, plain, contract.version)
+        said = source.result(name, kind, contract.version) if source.known else None
         if said is not None and said.fires is Fires.NO and said.reason:
             return said.reason, source.place(name, said.span.line if said.span else None)
         for miss in self.seen.missed:
-            if (miss.class_name, miss.fuser) == (name, plain) and miss.reason:
+            if (miss.class_name, miss.fuser) == (name, kind) and miss.reason:
                 return miss.reason, source.place(name, miss.span.line if miss.span else None)
         reason = said.reason if said is not None else ""
         return reason or "it is not known why", place

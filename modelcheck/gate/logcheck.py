@@ -1,7 +1,8 @@
 """A server's log against a lock: which recorded fusions does it not show?
 
-vLLM prints each text once in a process, whatever the number of modules: what is compared is
-which texts there are, by class, fuser and attribute, never how often.
+vLLM prints each text once in a process, and only in the first one of a machine, whatever the
+number of modules: what is compared is which texts there are, by class, fuser and attribute, never
+how often.
 """
 
 from __future__ import annotations

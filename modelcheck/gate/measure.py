@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,14 +20,24 @@ TIMEOUT = 300.0  # seconds
 class Seen:
     """What one vLLM release fuses.
 
-    ``unknown`` are the classes and fusers of which the evidence cannot tell, ``missed`` the
-    results of those that do not fire, where the evidence has any.
+    ``unknown`` are the classes and (plain) fusers of which the evidence cannot tell, ``missed``
+    the results of those that do not fire, where the evidence has any.
     """
 
     vllm: str
     fused: Mapping[Key, Expectation]
     unknown: Mapping[Key, str] = field(default_factory=dict)
     missed: tuple[FusionResult, ...] = ()
+
+    def doubt(self, key: Key) -> str | None:
+        """Why it is not known whether a class takes a fuser, whoever routes; None if it is."""
+        class_name, fuser = key
+        if any(e.class_name == class_name and plain(e.fuser) == plain(fuser) for e in self):
+            return None
+        return self.unknown.get((class_name, plain(fuser)))
+
+    def __iter__(self) -> Iterator[Expectation]:
+        return iter(self.fused.values())
 
     def of_class(self, class_name: str) -> list[Expectation]:
         """All that fuses in a class."""
@@ -146,7 +156,7 @@ class Model:
                 if result.fires is Fires.YES:
                     fused[key] = Expectation(*key, wrong=result.wrong)
                 elif result.fires is Fires.UNKNOWN:
-                    unknown[key] = result.reason
+                    unknown[prediction.info.name, result.fuser] = result.reason
         return Seen(release, fused, unknown)
 
     def _loaded(self) -> Measurement:
@@ -178,7 +188,7 @@ def seen_in(release: str, reports: Iterable[ClassReport]) -> Seen:
         for result in report.fusions:
             key = report.class_name, fuser_of(result)
             if result.fires is not Fires.YES:
-                unknown[key] = result.reason
+                unknown[report.class_name, result.fuser] = result.reason
                 continue
             known = fused.get(key)
             fused[key] = Expectation(
@@ -198,6 +208,11 @@ def fuser_of(result: FusionResult) -> str:
     """The fuser's name, an MoE block's with who routes, which makes it another fusion."""
     _, routed, how = result.becomes.partition(" (")
     return f"{result.fuser} ({how}" if routed and how.endswith(" routing)") else result.fuser
+
+
+def plain(fuser: str) -> str:
+    """A fuser's own name: "MoEBlock (internal routing)" is "MoEBlock"."""
+    return fuser.partition(" (")[0]
 
 
 def _installed(name: str) -> str | None:

@@ -32,6 +32,8 @@ MESSAGE_KEYS = ("message", "msg", "log")
 BACKEND = "Using Transformers modeling backend"
 READY = "Application startup complete"
 FAILED = "Engine core initialization failed"
+GRAVE = ("WARNING", "ERROR")
+VERBS = ("Fused: ", "Found: ")
 WRAPS = 4  # lines that one message may go on for
 ATTENTION = "attention interface"
 
@@ -96,6 +98,8 @@ class LogReader:
         else:
             self._open = _continued(self._open, text) or _bare(text)
         self._notice(text)
+        if self._open is not None and not _may_matter(self._open):
+            self._open = None
         if self._open is not None:
             event = _event(self._open)
             if event is not None:
@@ -108,6 +112,17 @@ class LogReader:
         self.failed = self.failed or FAILED in text
         if not self.release and (found := RELEASE.search(text)):
             self.release = found["one"] or found["two"]
+
+
+def _may_matter(record: _Record) -> bool:
+    """Can a message of which this is the beginning be one that is asked for?"""
+    message = record.parts[0].lstrip()
+    if record.level in GRAVE:
+        return True
+    if message.startswith("["):
+        message = message.partition("]")[2].lstrip()  # nothing, where the file's name is cut
+    start = message[: len(VERBS[0])]
+    return any(start.startswith(verb) or verb.startswith(start) for verb in VERBS)
 
 
 def _continued(record: _Record | None, text: str) -> _Record | None:
@@ -161,7 +176,7 @@ def _unwrapped(text: str) -> str:
 
 def _event(record: _Record) -> Event | None:
     """What a message says, None while it says nothing that is asked for."""
-    graver = record.level in ("WARNING", "ERROR")
+    graver = record.level in GRAVE
     for message in _joined(record.parts):
         line = fused_line(message)
         if line is not None and _well_formed(line):
@@ -170,9 +185,10 @@ def _event(record: _Record) -> Event | None:
             if miss.fuser == "RMSNorm":
                 text = f"{miss.class_name} looks like an RMSNorm, and is left unfused"
                 return Warned(text, miss.class_name, record.worker)
-    first = next(_joined(record.parts[:1]))  # of other warnings the beginning will do
-    for text in warnings([LogLine(record.level, first)]):
-        return Warned(text, "", record.worker)
+    if graver:
+        first = next(_joined(record.parts[:1]))  # of other warnings the beginning will do
+        for text in warnings([LogLine(record.level, first)]):
+            return Warned(text, "", record.worker)
     return None
 
 

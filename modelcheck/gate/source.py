@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from modelcheck.errors import UsageError
+from modelcheck.errors import MissingDependency, UsageError
 from modelcheck.fusers.contract import contract_for
 from modelcheck.fusers.predicted import ClassPrediction, Predictions
 from modelcheck.fusers.results import FusionResult
@@ -32,24 +32,37 @@ class Place:
 
 @dataclass
 class ModelSource:
-    """The modeling files of a folder, or those of transformers for its model type.
+    """A folder's config.json, and its modeling files or those of transformers for its model type.
 
-    Raises `UsageError` when there are none, `UnreadableFile` for one that cannot be parsed.
+    Raises `UsageError` without a config.json, and `UnreadableFile`; the files are read when they
+    are first asked for, and `UsageError` or `MissingDependency` says that there are none.
     """
 
     folder: Path
     config: dict[str, object] = field(init=False)
-    repo: Repo = field(init=False)
+    _text: str = field(init=False)
     _predictions: dict[tuple[str, str], Predictions] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         path = self.folder / CONFIG
         if not path.is_file():
             raise UsageError(f"{self.folder}: no {CONFIG} in this folder")
-        text, self.config = read_config(path)
+        self._text, self.config = read_config(path)
+
+    @cached_property
+    def repo(self) -> Repo:
+        """The folder with its parsed files."""
         project = ProjectIndex()
         files = tuple(project.add(read_source(name)) for name in self._files())
-        self.repo = Repo(self.folder, str(path), text, self.config, files)
+        return Repo(self.folder, str(self.folder / CONFIG), self._text, self.config, files)
+
+    @cached_property
+    def known(self) -> bool:
+        """Are there files? A model that another interpreter's transformers has may have none."""
+        try:
+            return bool(self.repo.files)
+        except (UsageError, MissingDependency):
+            return False
 
     def _files(self) -> list[str]:
         auto_map = self.config.get("auto_map")
@@ -127,7 +140,7 @@ class ModelSource:
 
     def place(self, class_name: str, line: int | None) -> Place | None:
         """The file and line of a class's forward, where ``line`` is; else those of the class."""
-        info = self.named(class_name)
+        info = self.named(class_name) if self.known else None
         if info is None:
             return None
         forward = info.find_method("forward")

@@ -187,7 +187,7 @@ def run_parity(
         runs: list[dict[str, Any]] = []
         for spec, folder, reference in zip(specs, folders, references, strict=True):
             if "error" not in reference and "refused" not in reference:
-                runs += _runs(spec, folder, tp)
+                runs += _runs(spec, folder, tp, reference)
         done: list[dict[str, Any]] = []
         if runs:
             payload = {"runs": runs}
@@ -212,8 +212,12 @@ def run_parity(
     return reports
 
 
-def _runs(spec: BuildSpec, folder: str, tp: int) -> list[dict[str, Any]]:
+def _runs(
+    spec: BuildSpec, folder: str, tp: int, reference: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     one = {
+        "latent": reference["latent"],
+        "fused_latent": reference["fused_latent"],
         "folder": folder,
         "trust_remote_code": spec.trust_remote_code,
         "tolerance": TOLERANCE,

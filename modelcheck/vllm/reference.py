@@ -22,7 +22,7 @@ from modelcheck.emulate.worker import job as emulated
 from modelcheck.emulate.worker import make_prompts
 from modelcheck.errors import BuildError, ModelcheckError
 from modelcheck.fusers.contract import contract_for
-from modelcheck.fusers.results import Fires
+from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.traced import analyse_model
 from modelcheck.vllm.folder import write_folder
 from modelcheck.vllm.probe import job as releases
@@ -38,8 +38,9 @@ def job(payload: Mapping[str, Any]) -> dict[str, Any]:
     loads and `RECORD`: ``prompts`` (token lists), ``fed`` (with the greedy tokens) and
     ``outputs`` (log-probabilities, [tokens, vocabulary] for each).
     The answer's ``models`` have ``emulation`` (as JSON, or None), ``reduced``, what was made
-    smaller, ``wrong``, what a dry run says of fusions that change the numbers, and ``notes``; or
-    ``error``, or ``refused``.
+    smaller, ``wrong``, what a dry run says of fusions that change the numbers, ``latent``,
+    whether it is an MLA model, ``fused_latent``, whether the MLA fuser takes it, and ``notes``;
+    or ``error``, or ``refused``.
     """
     torch.set_num_threads(1)
     return {"models": [_guarded(model) for model in payload["models"]]}
@@ -67,10 +68,13 @@ def _reference(spec: EmulateSpec, models: Models, folder: Path) -> dict[str, Any
     fed, outputs = zip(*(greedy(models.whole, p, spec.steps) for p in prompts), strict=True)
     record = {"prompts": prompts, "fed": list(fed), "outputs": list(outputs)}
     torch.save(record, folder / RECORD)
+    fusions = _fusions(spec, models)
     return {
         "reduced": list(models.reduced),
         "notes": list(models.notes),
-        "wrong": _wrong(spec, models),
+        "wrong": [f"{r.class_name}, {r.fuser}: {r.wrong}" for r in fusions if r.wrong],
+        "latent": getattr(models.config.get_text_config(), "kv_lora_rank", None) is not None,
+        "fused_latent": any(r.fuser == "MLA" for r in fusions),
     }
 
 
@@ -99,13 +103,8 @@ def greedy(model: Any, prompt: Sequence[int], steps: int) -> tuple[list[int], to
     return tokens, rows
 
 
-def _wrong(spec: EmulateSpec, models: Models) -> list[str]:
+def _fusions(spec: EmulateSpec, models: Models) -> list[FusionResult]:
     contract = contract_for(releases({})["vllm"])
     model = build(dataclasses.replace(spec.build, overrides=models.changes)).model
     reports = analyse_model(model, config=models.config, contract=contract)
-    return [
-        f"{result.class_name}, {result.fuser}: {result.wrong}"
-        for report in reports
-        for result in report.fusions
-        if result.fires is Fires.YES and result.wrong
-    ]
+    return [r for report in reports for r in report.fusions if r.fires is Fires.YES]

@@ -14,8 +14,8 @@ import pytest
 from modelcheck.dryrun.target import BuildSpec
 from modelcheck.fusers.contract import known_releases, newest
 from modelcheck.gate.check import check, record, to_json, walk
-from modelcheck.gate.lock import NAME, read, write
-from modelcheck.gate.measure import Model
+from modelcheck.gate.lock import NAME, Expectation, read, write
+from modelcheck.gate.measure import Model, Seen
 from modelcheck.report.gate import lines
 
 NEWEST = newest().version
@@ -356,3 +356,15 @@ def test_the_way_between_two_releases() -> None:
     assert walk(versions[0], versions[-1]) == tuple(versions)
     assert walk(versions[-1], versions[0]) == tuple(reversed(versions))
     assert walk("0.32.0+cpu", "0.32") == ()
+
+
+def test_who_routes_is_part_of_the_expectation() -> None:
+    """An MoE block that is not known about is neither lost nor kept, whoever routed it."""
+    inside = Expectation("Block", "MoEBlock (internal routing)", 2)
+    outside = Expectation("Block", "MoEBlock (external routing)", 2)
+    unknown = Seen("0.33.0", {}, {("Block", "MoEBlock"): "the router is not known"})
+    assert unknown.doubt(inside.key) == "the router is not known"
+    assert unknown.doubt(("Other", "MoEBlock (internal routing)")) is None
+    fused = Seen("0.33.0", {outside.key: outside}, {("Block", "MoEBlock"): "of another instance"})
+    assert fused.doubt(inside.key) is None
+    assert inside.key not in fused.fused

@@ -53,7 +53,7 @@ def names() -> list[str]:
 
 def test_the_logs_are_there() -> None:
     releases = {name.split("-")[1] for name in names()}
-    assert {"0.27.1", "0.29.0", "0.32.0"} <= releases
+    assert {"0.27.1", "0.29.0", "0.30.0", "0.32.0"} <= releases
 
 
 @pytest.mark.parametrize("name", names())
@@ -204,6 +204,20 @@ def test_text_that_only_quotes_such_a_line_is_none() -> None:
     check = checked(head + quoted, DENSE[1])
     assert check.counts == {}
     assert len(check.missing) == 1
+
+
+def test_a_real_mixture_of_experts() -> None:
+    expected = (
+        Expectation("OlmoeAttention", "Attention", 2, ("self_attn",)),
+        Expectation("OlmoeAttention", "QKV", 2, ("self_attn",)),
+        Expectation("OlmoeRMSNorm", "RMSNorm", 9, NORMS),
+        Expectation("OlmoeSparseMoeBlock", "MoEBlock (internal routing)", 2, ("mlp",)),
+    )
+    check = checked(text_of("olmoe-0.32.0"), *expected)
+    assert (check.missing, check.more) == ((), ())
+    outside = Expectation("OlmoeSparseMoeBlock", "MoEBlock (external routing)", 2, ("mlp",))
+    (missing,) = checked(text_of("olmoe-0.32.0"), *expected[:3], outside).missing
+    assert missing.class_name == "OlmoeSparseMoeBlock"
 
 
 def test_the_mixture_of_experts() -> None:

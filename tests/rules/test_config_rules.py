@@ -192,14 +192,16 @@ class TestLayerCount:
         asks = text.replace("range(config.n_blocks)", "range(config.num_hidden_layers)")
         assert scan_text("MC326", asks) == ()
 
-    def test_with_a_config_json_it_is_looked_for_there(self, scan):
+    @pytest.mark.parametrize(
+        ("name", "refused"), [("n_blocks", True), ("num_hidden_layers", False)]
+    )
+    def test_with_a_config_json_it_is_looked_for_there(self, scan_text, tmp_path, name, refused):
         asks = example("MC326").replace("range(config.n_blocks)", "range(config.num_hidden_layers)")
-        files = {"modeling_toy.py": asks}
-        assert scan("MC326", files=files, n_blocks=4)
-        assert scan("MC326", files=files, num_hidden_layers=4) == ()
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": "toy", name: 4}))
+        assert bool(scan_text("MC326", asks)) is refused
 
 
-def test_a_number_left_at_none_is_noted_until_there_is_a_config_json(scan_text, scan):
+def test_a_number_left_at_none_is_noted_while_there_is_no_config_json(scan_text):
     text = example("MC321").replace("experts_used=2", "num_experts_per_tok=None")
     text = text.replace("self.experts_used = experts_used", "self.num_experts_per_tok = None")
     (finding,) = scan_text("MC321", text)

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -101,13 +102,16 @@ def test_options_that_exclude_each_other(options: tuple[str, ...]) -> None:
 
 
 @pytest.mark.vllm
-@pytest.mark.slow
 @pytest.mark.skipif(PYTHON not in os.environ, reason=f"${PYTHON} names no interpreter with vLLM")
-def test_the_command() -> None:
+def test_a_refusal_is_told_before_an_engine_is_started(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(REMOTE, tmp_path / "no_config"))
+    file = folder / "modeling_tarn.py"
+    assert "self.config = config\n" in file.read_text()
+    file.write_text(file.read_text().replace("self.config = config\n", "self.settings = config\n"))
     done = command(
-        *(str(REMOTE), "--trust-remote-code", "--parity", "--output-format", "json"),
-        **{PYTHON: os.environ[PYTHON]},
+        *(str(folder), "--trust-remote-code", "--parity"), **{PYTHON: os.environ[PYTHON]}
     )
-    assert done.returncode == 0, done.stderr
-    data = json.loads(done.stdout)
-    assert (data["same"], data["evidence"], data["emulation"]["same"]) == (True, "loaded", True)
+    assert done.returncode == 1, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("vLLM would refuse: layer 0 ")
+    assert "does not dispatch" in last
