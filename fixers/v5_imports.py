@@ -2,8 +2,9 @@
 
 What can be done is decided by the rule's table: a name that moved is imported from its new home;
 a check that is always true goes, with the condition around it; a helper of the head-pruning and
-device-map methods, which nothing calls any more, goes with those methods; a name that the file
-does not use goes alone. Any other use stops the fix.
+device-map methods, which nothing calls any more, goes with those methods; a base class of an export
+that is gone goes with the classes derived from it, where nothing else names them; a name that the
+file does not use goes alone. Any other use stops the fix.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fixers.toolkit import document
 from modelcheck.findings import Finding
 from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import FunctionNode, dotted_name
-from modelcheck.versions.moves import DEAD_HELPERS, DEAD_METHODS, TRUE_CALLS, always_true
+from modelcheck.versions.moves import DEAD_HELPERS, DEAD_METHODS, TRUE_CALLS, always_true, is_export
 
 
 def fix(text: str, finding: Finding) -> str:
@@ -38,6 +39,8 @@ def fix(text: str, finding: Finding) -> str:
             _take_as_true(splice, use, called=alias.name in TRUE_CALLS)
     elif alias.name in DEAD_HELPERS:
         _remove_methods(splice, local, uses)
+    elif is_export(data.get("module", "")):
+        _remove_classes(splice, local, uses)
     else:
         where = uses[0] if uses else node
         raise splice.refuse(f"{local} is used, and nothing takes its place", where)
@@ -148,3 +151,24 @@ def _remove_methods(splice: Splice, local: str, uses: list[ast.Name]) -> None:
         wanted |= {f.name for f in gone}
     for function in sorted(gone, key=lambda f: f.lineno):
         splice.remove(function)
+
+
+def _remove_classes(splice: Splice, local: str, uses: list[ast.Name]) -> None:
+    """Remove the classes derived from a name, which is used in them only and they nowhere."""
+    gone = [
+        node
+        for node in splice.tree.body
+        if isinstance(node, ast.ClassDef) and any(use in node.bases for use in uses)
+    ]
+    inside = {node for cls in gone for node in nodes_of(cls)}
+    outside = [use for use in uses if use not in inside]
+    for cls in gone:
+        outside += [n for n in names(splice.tree, cls.name) if n not in inside]
+    if outside:
+        raise splice.refuse(f"{outside[0].id} is used", outside[0])
+    named = [cls for cls in gone if _named_in_text(splice.tree, cls.name)]
+    if named or not gone:
+        what = named[0] if named else None
+        raise splice.refuse(f"{what.name if what else local} is named in a string", what)
+    for cls in gone:
+        splice.remove(cls)

@@ -31,6 +31,8 @@ DEAD_HELPERS = frozenset(
         "get_device_map",
     )
 )
+# Packages whose base classes only served an export that transformers 5 has no more.
+EXPORTS = ("transformers.onnx",)
 DEAD_METHODS = frozenset(("prune_heads", "_prune_heads", "parallelize", "deparallelize"))
 
 
@@ -45,6 +47,11 @@ def successor(change: Change, module: str, name: str) -> tuple[str, str] | None:
         if module == old:
             return new, name
     return None
+
+
+def is_export(module: str) -> bool:
+    """Is a module of a package in `EXPORTS`?"""
+    return any(module == package or module.startswith(f"{package}.") for package in EXPORTS)
 
 
 def always_true(name: str) -> bool:

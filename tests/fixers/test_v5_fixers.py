@@ -61,6 +61,49 @@ def test_a_condition_that_always_holds_goes() -> None:
         imports(other, *FX)
 
 
+EXPORT = """from typing import List
+from transformers.onnx import OnnxConfig, PatchingSpec
+from transformers import PretrainedConfig
+
+
+class AConfig(PretrainedConfig):
+    model_type = "a"
+
+
+# How it is exported.
+class AOnnxConfig(OnnxConfig):
+    def inputs(self, specs: List[PatchingSpec]):
+        return OnnxConfig.inputs(self)
+
+
+WIDTH = 4
+"""
+ONNX = "transformers.onnx", "OnnxConfig"
+
+
+def test_classes_for_an_export_that_is_gone_go() -> None:
+    left = """from transformers import PretrainedConfig
+
+
+class AConfig(PretrainedConfig):
+    model_type = "a"
+
+
+WIDTH = 4
+"""
+    assert imports(EXPORT, *ONNX).replace(", PatchingSpec", "") == left
+    assert "OnnxConfig is used" in refusal(
+        "v5_imports",
+        EXPORT + "X = OnnxConfig\n",
+        "from transformers.onnx",
+        module=ONNX[0],
+        name=ONNX[1],
+    )
+    for use in ("X = AOnnxConfig\n", '__all__ = ["AOnnxConfig"]\n'):
+        with pytest.raises(FixRefused, match="AOnnxConfig is"):
+            imports(EXPORT + use, *ONNX)
+
+
 PRUNED = """from transformers.pytorch_utils import Conv1D, find_pruneable_heads_and_indices
 
 

@@ -48,7 +48,7 @@ from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import ClassInfo, dotted_name
 from modelcheck.source.installed import PACKAGE, absolute_name, tree_of
 from modelcheck.versions.judged import judged
-from modelcheck.versions.moves import DEAD_HELPERS, always_true, successor
+from modelcheck.versions.moves import DEAD_HELPERS, always_true, is_export, successor
 from modelcheck.versions.table import Change, removed_import
 
 CODE = "MC902"
@@ -90,6 +90,9 @@ def _fix(context: Context, node: Import, name: str, change: Change) -> Fix | Non
         return Fix("v5_imports", f"import {instead[1]} from {instead[0]}", data={**data, **new})
     if name in DEAD_HELPERS and _used(context, node, name):
         title = f"remove {name} and the methods that it is for"
+        return Fix("v5_imports", title, Safety.UNSAFE, data)
+    if is_export(module) and _used(context, node, name):
+        title = f"remove the classes derived from {name}, which nothing exports with"
         return Fix("v5_imports", title, Safety.UNSAFE, data)
     if always_true(name):
         return Fix("v5_imports", f"remove {name}, which is always true", data=data)
