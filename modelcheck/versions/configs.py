@@ -38,9 +38,12 @@ def names_of(info: ClassInfo) -> frozenset[str] | None:
                 return None
             if isinstance(node, ast.Call) and callee_name(node) == "__init__":
                 names |= {keyword.arg for keyword in node.keywords if keyword.arg}
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names.add(node.attr)
         for node in nodes_of(current.file.source.tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                names.add(node.attr)  # another configuration may set it from outside
+                own = isinstance(node.value, ast.Name) and node.value.id == "self"
+                names |= set() if own else {node.attr}  # it may be set from outside
         mapping = current.attributes.get("attribute_map")
         if isinstance(mapping, ast.Dict):
             names |= {str(k.value) for k in mapping.keys if isinstance(k, ast.Constant)}

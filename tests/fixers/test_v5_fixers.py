@@ -380,3 +380,17 @@ def test_rope_settings_in_either_place() -> None:
         ({"rope_type": "linear"}, {"rope_type": "linear", "type": "linear"}),
     ):
         assert names["A"](type("Config", (), {"rope_scaling": settings})).t == wanted
+
+
+def test_a_warning_is_given_only_where_there_is_a_padding_id() -> None:
+    text = (
+        "class A:\n    def forward(self, x, y):\n        self.warn(x, y)  # why\n        return x\n"
+    )
+    data = {"name": "pad_token_id", "default": "None", "call": "warn"}
+    assert run("v5_token_ids", text, "self.warn", **data) == (
+        "class A:\n    def forward(self, x, y):\n"
+        '        if getattr(self.config, "pad_token_id", None) is not None:\n'
+        "            self.warn(x, y)  # why\n        return x\n"
+    )
+    used = text.replace("self.warn(x, y)", "z = self.warn(x, y)")
+    assert "result of warn" in refusal("v5_token_ids", used, "self.warn", **data)

@@ -153,6 +153,29 @@ def test_config_attributes(text, config, count):
     assert len(found("MC909", text, None, config)) == count
 
 
+WARNS = model("pass").replace(
+    "        self.post_init()\n",
+    """        self.post_init()
+
+    def forward(self, input_ids=None, attention_mask=None):
+        if input_ids is not None:
+            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
+""",
+)
+
+
+def test_the_warning_about_padding_reads_an_attribute():
+    assert [f.severity for f in found("MC909", WARNS)] == [ERROR]
+    assert not found("MC909", WARNS, None, {"pad_token_id": 0})
+    assert not found("MC909", WARNS.replace("if input_ids", "if config.pad_token_id and input_ids"))
+    assert not found("MC909", WARNS.replace("self.rope_theta =", "self.pad_token_id ="))
+
+
+def test_an_attribute_of_the_module_is_not_one_of_its_configuration():
+    assert len(found("MC909", model("self.is_decoder = config.is_decoder"))) == 1
+    assert not found("MC909", model("config.is_decoder = True; self.d = config.is_decoder"))
+
+
 TYPE = "self.t = 'd' if config.rope_scaling is None else config.rope_scaling['type']"
 
 

@@ -78,8 +78,8 @@ from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
-from modelcheck.source.bodies import body
-from modelcheck.source.classes import ClassInfo, FunctionNode
+from modelcheck.source.bodies import body, callee_name, self_name
+from modelcheck.source.classes import ClassInfo, FunctionNode, is_self_attribute
 from modelcheck.versions.api_data import CONFIG_DEFAULTS
 from modelcheck.versions.configs import config_of, given, is_config, names_of
 from modelcheck.versions.heads import is_head
@@ -88,6 +88,8 @@ from modelcheck.versions.reach import runs_always
 from modelcheck.versions.table import Kind, removed
 
 CODE = "MC909"
+WARNING = "warn_if_padding_and_no_attention_mask"
+WARNED = "pad_token_id"
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -97,6 +99,9 @@ def check(context: Context) -> Iterable[Finding]:
         init = info.methods.get("__init__")
         if info.is_module and init is not None:
             yield from _reads(context, info, init, release)
+        forward = info.methods.get("forward")
+        if info.kind == "pretrained" and forward is not None:
+            yield from _warns(context, info, forward, release)
 
 
 def _reads(
@@ -113,10 +118,9 @@ def _reads(
         if node not in runs_always(init):
             continue
         config = config_of(info)
-        names = names_of(config) if config is not None else None
-        if config is None or names is None or node.attr in names or node.attr in seen:
+        if config is None or node.attr in seen or not _is_undefined(context, config, node.attr):
             continue
-        if node.attr in given(context) or _written(init.body, node.attr):
+        if _written(init.body, node.attr):
             continue
         seen.add(node.attr)
         yield context.finding(
@@ -131,6 +135,55 @@ def _reads(
         )
 
 
+def _warns(
+    context: Context, info: ClassInfo, forward: FunctionNode, release: Judged
+) -> Iterable[Finding]:
+    """Calls of transformers' warning about padding, which reads the id without a default.
+
+    It does so when there is no attention mask, and vLLM never gives one.
+    """
+    change = removed(Kind.CONFIG_ATTRIBUTE)[WARNED]
+    config = config_of(info)
+    if config is None or not release.lacks(change.until) or info.find_method(WARNING):
+        return
+    if not _is_undefined(context, config, WARNED):
+        return
+    nodes = body(context.file, forward)
+    asked = {n for test in nodes.all(ast.If) if _names(test.test, WARNED) for n in ast.walk(test)}
+    for call in nodes.all(ast.Call):
+        if call in asked:
+            continue
+        if is_self_attribute(call.func, self_name(forward)) and callee_name(call) == WARNING:
+            yield context.finding(
+                CODE,
+                transformers_only(context) if is_head(info) else Severity.ERROR,
+                info,
+                call,
+                f"{WARNING} reads config.{WARNED}, which {config.name} does not define, and "
+                f"since transformers {change.until} not every configuration has it",
+                f"Give {config.name} a {WARNED}, or warn only where there is one.",
+                Fix(
+                    "v5_token_ids",
+                    f"warn about padding only where there is a {WARNED}",
+                    data={"name": WARNED, "default": "None", "call": WARNING},
+                ),
+            )
+
+
+def _names(test: ast.expr, name: str) -> bool:
+    """Does a condition ask for an attribute?"""
+    return any(
+        (isinstance(n, ast.Attribute) and n.attr == name)
+        or (isinstance(n, ast.Constant) and n.value == name)
+        for n in ast.walk(test)
+    )
+
+
+def _is_undefined(context: Context, config: ClassInfo, name: str) -> bool:
+    names = names_of(config)
+    return names is not None and name not in names and name not in given(context)
+
+
 def _fix(name: str) -> Fix | None:
     default = CONFIG_DEFAULTS.get(name)
     if default is None:
@@ -142,7 +195,10 @@ def _fix(name: str) -> Fix | None:
 def _written(body: list[ast.stmt], name: str) -> bool:
     """Does the constructor give the config this attribute itself?"""
     return any(
-        isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
+        isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.ctx, ast.Store)
+        and is_config(node.value)
         for statement in body
         for node in ast.walk(statement)
     )
