@@ -49,7 +49,7 @@ def test_base_dependencies_and_extras(wheel):
     metadata = next(name for name in wheel.namelist() if name.endswith("METADATA"))
     requires = re.findall(r"^Requires-Dist: (.*)$", wheel.read(metadata).decode(), re.MULTILINE)
     base = {re.split(r"[ <>=;]", line)[0] for line in requires if "extra ==" not in line}
-    assert base == {"click", "rich", "libcst", "packaging"}
+    assert base == {"click", "rich", "libcst", "packaging", "tomlkit"}
     assert not any("<" in line.partition(";")[0] for line in requires)
 
 
