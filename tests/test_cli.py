@@ -101,7 +101,7 @@ def test_fix_writes_and_the_exit_code_is_of_what_is_left(demo):
     before = run("scan", demo)
     assert before.returncode == 1
     result = run("scan", demo, "--fix")
-    assert "13 fixed" in result.stderr
+    assert "14 fixed" in result.stderr
     assert result.returncode == 0
     assert run("scan", demo).stdout == result.stdout
     assert json.loads((demo / "config.json").read_text())["auto_map"]["AutoModel"]
