@@ -49,7 +49,7 @@ from fixers._attention_parts import (
     read_region,
 )
 from fixers.imports import with_import
-from fixers.thread_kwargs import _with_star_kwarg
+from fixers.thread_kwargs import with_star_kwarg
 from fixers.toolkit import Change, Document, document, find, free_name, self_attribute
 from modelcheck.findings import Finding, Fix, Span
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
@@ -135,7 +135,7 @@ def _converted(doc: Document, name: str) -> tuple[str, bool]:
 
         def widened(node: cst.CSTNode) -> cst.CSTNode:
             assert isinstance(node, cst.Parameters)
-            return _with_star_kwarg(node)
+            return with_star_kwarg(node)
 
         site.changes[method.params] = widened
     return with_import(doc, site.changes, MODULE, TABLE, gone=site.gone), computed

@@ -43,12 +43,13 @@ def _widen(doc: Document, function: cst.FunctionDef) -> dict[cst.CSTNode, Change
 
     def change(node: cst.CSTNode) -> cst.CSTNode:
         assert isinstance(node, cst.Parameters)
-        return _with_star_kwarg(node)
+        return with_star_kwarg(node)
 
     return {function.params: change}
 
 
-def _with_star_kwarg(node: cst.Parameters) -> cst.Parameters:
+def with_star_kwarg(node: cst.Parameters) -> cst.Parameters:
+    """Parameters with ``**kwargs`` at their end."""
     star = cst.Param(star="**", name=cst.Name(NAME))
     if node.kwonly_params:
         group, last = "kwonly_params", node.kwonly_params[-1]

@@ -19,7 +19,7 @@ from fixers.toolkit import document, free_name
 from modelcheck.findings import Finding
 from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
-from modelcheck.versions.configs import is_config
+from modelcheck.versions.configs import config_reads
 
 TABLE = "ROPE_INIT_FUNCTIONS"
 METHOD = "compute_default_rope_parameters"
@@ -77,14 +77,7 @@ def fix(text: str, finding: Finding) -> str:
 def _through(splice: Splice, name: str, candidates: tuple[str, ...], template: str) -> None:
     """Read an attribute of the configuration through a function of the module."""
     index = splice.doc.index
-    reads = [
-        node
-        for node in nodes_of(splice.tree)
-        if isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.ctx, ast.Load)
-        and is_config(node.value)
-    ]
+    reads = config_reads(splice.tree, name)
     if not reads:
         raise FixRefused(f"config.{name} is not read here")
     taken = {*index.classes, *index.functions, *index.assignments, *index.imports}

@@ -14,7 +14,7 @@ from fixers.splice import Splice
 from fixers.toolkit import document
 from modelcheck.findings import Finding
 from modelcheck.source.bodies import nodes_of
-from modelcheck.versions.configs import is_config
+from modelcheck.versions.configs import config_reads
 
 
 def fix(text: str, finding: Finding) -> str:
@@ -24,14 +24,7 @@ def fix(text: str, finding: Finding) -> str:
     splice = Splice(document(text, finding))
     if data.get("call"):
         return _guarded(splice, finding, name, data["call"])
-    reads = [
-        node
-        for node in nodes_of(splice.tree)
-        if isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.ctx, ast.Load)
-        and is_config(node.value)
-    ]
+    reads = config_reads(splice.tree, name)
     if not reads:
         raise FixRefused(f"config.{name} is not read here", finding.span.line)
     for node in reads:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
+
+from modelcheck.errors import ExitCode, ModelcheckError, WorkerError
 
 LIMIT = 400  # characters of an exception's own text; some of them hold whole lists
 
@@ -32,6 +36,23 @@ def describe(error: BaseException, folder: Path | None) -> str:
     message = f"{type(error).__name__}: {text}" if text else type(error).__name__
     place = _place(error, folder)
     return f"{message} ({place})" if place else message
+
+
+@contextlib.contextmanager
+def our_fault(folder: Path | None) -> Iterator[None]:
+    """For what a worker does once the model has been built: what fails then is ours.
+
+    Raises `WorkerError` with the exit code of an internal error.
+    """
+    try:
+        yield
+    except ModelcheckError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        fault = WorkerError(f"internal: {describe(error, folder)}")
+        fault.exit_code = ExitCode.INTERNAL
+        raise fault from error
 
 
 def is_class_table(error: BaseException) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-import traceback
 from typing import TYPE_CHECKING, Any
 
 from modelcheck.dryrun.results import DryrunReport
 from modelcheck.dryrun.target import BuildSpec, check_target
-from modelcheck.errors import ExitCode, ModelcheckError, WorkerError
+from modelcheck.errors import WorkerError
 from modelcheck.fusers.contract import Contract, contract_for, is_newer
 from modelcheck.worker import run_job
 
@@ -97,12 +96,12 @@ def _ask(
 def job(payload: dict[str, Any]) -> dict[str, Any]:
     """What the worker process does: {"report": ...}, or {"graphs": [...]} when asked for."""
     from modelcheck.dryrun.build import build
-    from modelcheck.dryrun.causes import describe
+    from modelcheck.dryrun.causes import our_fault
 
     spec = BuildSpec(**payload["spec"])
     contract, notes = _contract(payload["vllm"])
     built = build(spec)
-    try:
+    with our_fault(spec.folder):
         from modelcheck.fusers import traced
 
         if payload["graphs_of"] is not None:
@@ -115,13 +114,6 @@ def job(payload: dict[str, Any]) -> dict[str, Any]:
 
             read = traced.config_reader(built.config)
             classes = with_numerics(built.model, classes, read)
-    except ModelcheckError:
-        raise
-    except Exception as error:  # the model has been built: what fails from here on is ours
-        traceback.print_exc()
-        fault = WorkerError(f"internal: {describe(error, spec.folder)}")
-        fault.exit_code = ExitCode.INTERNAL
-        raise fault from error
     report = DryrunReport(
         target=spec.target,
         model_class=type(built.model).__name__,

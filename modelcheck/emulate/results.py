@@ -58,13 +58,13 @@ class FirstDifference:
     largest: float
 
 
-def _finite(data: Any) -> Any:
+def finite(data: Any) -> Any:
     """The same data without NaN and infinity, which JSON has not: they become null."""
     if isinstance(data, float):
         return data if math.isfinite(data) else None
     if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    return [_finite(v) for v in data] if isinstance(data, list | tuple) else data
+        return {key: finite(value) for key, value in data.items()}
+    return [finite(v) for v in data] if isinstance(data, list | tuple) else data
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class EmulationReport:
             "schema_version": SCHEMA_VERSION,
             "evidence": "emulated",
             "same": self.same,
-            **_finite(self.answer()),
+            **finite(self.answer()),
         }
 
     @classmethod
@@ -164,6 +164,6 @@ class VersionsReport:
             "schema_version": SCHEMA_VERSION,
             "evidence": "emulated",
             "same": self.same,
-            **_finite({key: value for key, value in data.items() if key != "new"}),
+            **finite({key: value for key, value in data.items() if key != "new"}),
             "new": self.new.to_json(),
         }

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
-import traceback
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from modelcheck.errors import ExitCode, ModelcheckError, WorkerError
 from modelcheck.fusers.contract import contract_for
 
 JOB = "modelcheck.gate.worker:job"
@@ -21,12 +19,12 @@ def job(payload: Mapping[str, Any]) -> dict[str, Any]:
     of it the model has), ``layers``, ``transformers`` and ``notes``.
     """
     from modelcheck.dryrun.build import build
-    from modelcheck.dryrun.causes import describe
+    from modelcheck.dryrun.causes import our_fault
     from modelcheck.dryrun.target import BuildSpec
 
     spec = BuildSpec(**payload["spec"])
     built = build(spec)
-    try:
+    with our_fault(spec.folder):
         from modelcheck.fusers.traced import analyse_model
 
         classes = {
@@ -38,13 +36,6 @@ def job(payload: Mapping[str, Any]) -> dict[str, Any]:
             ]
             for release in payload["releases"]
         }
-    except ModelcheckError:
-        raise
-    except Exception as error:  # the model has been built: what fails from here on is ours
-        traceback.print_exc()
-        fault = WorkerError(f"internal: {describe(error, spec.folder)}")
-        fault.exit_code = ExitCode.INTERNAL
-        raise fault from error
     return {
         "classes": classes,
         "modules": dict(Counter(type(module).__name__ for module in built.model.modules())),

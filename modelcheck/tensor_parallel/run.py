@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from modelcheck.dryrun.target import BuildSpec, check_target
-from modelcheck.errors import ExitCode, ModelcheckError, UsageError, WorkerError
+from modelcheck.errors import ModelcheckError, UsageError, WorkerError
 from modelcheck.findings import Severity
 from modelcheck.fusers.contract import contract_for
 from modelcheck.tensor_parallel.results import Problem, SizePlan, TpReport
@@ -87,21 +86,14 @@ def _with_findings(report: TpReport, spec: BuildSpec, contract: Contract) -> TpR
 def job(payload: Mapping[str, Any]) -> dict[str, Any]:
     """What the worker does. ``payload``: ``spec``, ``vllm``, ``sizes``; the answer: ``report``."""
     from modelcheck.dryrun.build import build
-    from modelcheck.dryrun.causes import describe
+    from modelcheck.dryrun.causes import our_fault
 
     spec = BuildSpec(**payload["spec"])
     contract = contract_for(payload["vllm"])
     few = build(spec)
     whole = few if not few.depths else build(dataclasses.replace(spec, full_depth=True))
-    try:
+    with our_fault(spec.folder):
         sizes, notes = _sizes(few, whole, spec, contract, payload["sizes"])
-    except ModelcheckError:
-        raise
-    except Exception as error:  # the model has been built: what fails from here on is ours
-        traceback.print_exc()
-        fault = WorkerError(f"internal: {describe(error, spec.folder)}")
-        fault.exit_code = ExitCode.INTERNAL
-        raise fault from error
     report = TpReport(
         target=spec.target,
         model_class=type(whole.model).__name__,

@@ -91,3 +91,15 @@ def is_config(node: ast.AST) -> bool:
     return (isinstance(node, ast.Name) and node.id == "config") or (
         is_self_attribute(node) and isinstance(node, ast.Attribute) and node.attr == "config"
     )
+
+
+def config_reads(tree: ast.AST, name: str) -> list[ast.Attribute]:
+    """Where a file reads an attribute of ``config`` or ``self.config``."""
+    return [
+        node
+        for node in nodes_of(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.ctx, ast.Load)
+        and is_config(node.value)
+    ]

@@ -6,7 +6,6 @@ cache), through vLLM's engine on one rank, and on several.
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from modelcheck.dryrun.target import BuildSpec, check_target
-from modelcheck.emulate.results import EmulationReport, Outcome, PromptResult
+from modelcheck.emulate.results import EmulationReport, Outcome, PromptResult, finite
 from modelcheck.emulate.spec import TOLERANCE, EmulateSpec
 from modelcheck.errors import BuildError
 from modelcheck.vllm.load import find_python, require_vllm, run_in_vllm
@@ -116,7 +115,7 @@ class ParityReport:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for JSON, with the schema's version; a difference of NaN is null."""
-        data: dict[str, Any] = _finite(
+        data: dict[str, Any] = finite(
             {
                 "schema_version": SCHEMA_VERSION,
                 "evidence": "loaded",
@@ -135,15 +134,6 @@ class ParityReport:
             }
         )
         return data
-
-
-def _finite(data: Any) -> Any:
-    """The same data without NaN and infinity, which JSON has not: they become null."""
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    return [_finite(v) for v in data] if isinstance(data, list | tuple) else data
 
 
 def run_parity(

@@ -44,6 +44,11 @@ class Forward:
     sharded: dict[str, Linear]
     heads: bool
 
+    @property
+    def certain(self) -> tuple[Node, ...]:
+        """The nodes before anything in the graph is in doubt."""
+        return self.graph.nodes[: self.graph.doubt_at] if self.graph.doubt else self.graph.nodes
+
     def source(self, value: Any) -> Linear | None:
         """The sharded projection whose output a value is, element for element."""
         while isinstance(value, Node):

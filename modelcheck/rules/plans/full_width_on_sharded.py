@@ -232,8 +232,7 @@ def check(context: Context) -> Iterable[Finding]:
         for forward in forwards(models[0], context.contract):
             if forward.instance.info.file is not context.file:
                 continue
-            graph = forward.graph
-            for node in graph.nodes[: graph.doubt_at] if graph.doubt else graph.nodes:
+            for node in forward.certain:
                 problem = _norm(forward, node) or _parameter(forward, node)
                 if not problem or node.line is None or node.line in reported:
                     continue

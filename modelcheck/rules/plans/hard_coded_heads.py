@@ -218,7 +218,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from modelcheck.findings import Finding, Severity
-from modelcheck.graph.core import Graph, Node
+from modelcheck.graph.core import Node
 from modelcheck.rules.base import Context
 from modelcheck.rules.plans._lines import node_finding
 from modelcheck.rules.plans._models import planned_models
@@ -235,7 +235,7 @@ def check(context: Context) -> Iterable[Finding]:
         for forward in forwards(models[0], context.contract):
             if forward.instance.info.file is not context.file:
                 continue
-            for node in _before_doubt(forward.graph):
+            for node in forward.certain:
                 problem = _problem(forward, node)
                 if not problem or node.line is None or node.line in reported:
                     continue
@@ -249,10 +249,6 @@ def check(context: Context) -> Iterable[Finding]:
                     problem,
                     "Write -1 for the number of heads, and for the width behind the attention.",
                 )
-
-
-def _before_doubt(graph: Graph) -> tuple[Node, ...]:
-    return graph.nodes[: graph.doubt_at] if graph.doubt else graph.nodes
 
 
 def _problem(forward: Forward, node: Node) -> str:
