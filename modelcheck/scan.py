@@ -185,6 +185,7 @@ class Scanner:
         if self.transformers is not None:
             context = dataclasses.replace(context, transformers=self.transformers)
         findings = self.check_context(context)
+        context.release()
         if text is None:
             folder.findings[path] = findings
         return findings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +30,7 @@ from modelcheck.graph.values import (
 )
 from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import FunctionNode, Signature
+from modelcheck.source.memory import remembered
 
 LINEAR = "torch.nn.Linear"
 KERNEL_MODULES = {"torch.nn.SiLU": "silu"}
@@ -327,7 +328,7 @@ def _same(a: Any, b: Any) -> bool:
     return not isinstance(b, Sym) and bool(a == b)
 
 
-@lru_cache(maxsize=1024)
+@remembered(maxsize=1024)
 def _is_closure(function: FunctionNode) -> bool:
     """Naming ``super`` makes a method a closure over its class."""
     return any(

@@ -6,11 +6,11 @@ Purely syntactic; since vLLM 0.30 (contract section 2.12).
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 
 from modelcheck.fusers.facts import Facts
 from modelcheck.fusers.match import Env, Match, NoMatch
 from modelcheck.source.bodies import nodes_of
+from modelcheck.source.memory import remembered
 
 NAME = "Attention"
 INTERFACE = "ALL_ATTENTION_FUNCTIONS"
@@ -42,7 +42,7 @@ def match(facts: Facts, env: Env) -> Match:
     )
 
 
-@lru_cache(maxsize=1024)
+@remembered(maxsize=1024)
 def interface_calls(function: ast.AST) -> tuple[ast.Call, ...]:
     """Calls through local names that were assigned from the interface."""
     names: set[str] = set()

@@ -12,7 +12,13 @@ from modelcheck.fusers.facts import Facts
 from modelcheck.fusers.match import Env, Match, NoMatch, Undecided
 from modelcheck.fusers.qkv import head_size, output_projection
 from modelcheck.fusers.rewrite import rewritable
-from modelcheck.fusers.vocabulary import is_linear, is_method, is_op, upstream_linear
+from modelcheck.fusers.vocabulary import (
+    descendants,
+    is_linear,
+    is_method,
+    is_op,
+    upstream_linear,
+)
 from modelcheck.graph.core import Graph, Node
 from modelcheck.graph.symbolic import Sym
 from modelcheck.source.bodies import nodes_of
@@ -64,13 +70,14 @@ def _look_alike(graph: Graph, facts: Facts) -> NoMatch | None:
     for node in graph:
         if is_op(node, "chunk") and len(node.args) > 1 and node.args[1] == 3:
             how = "chunk(3)"
-        elif node.op == "call_function" and node.target == "torch.split":
-            sizes = node.args[1] if len(node.args) > 1 else None
-            if not isinstance(sizes, tuple | list) or len(sizes) != 3:
-                continue
+        elif node.target == "torch.split" and _has_three_sizes(node):
             how = "torch.split"
         elif is_linear(node, facts) and _slices(graph, node) >= 3:
             how = "slices"
+        elif is_op(node, "split") and _thirds(node, facts):
+            how = "a split into equal parts"
+        elif _views_three(node) and _reads_three(graph, node):
+            how = "a view"
         else:
             continue
         linear = node if how == "slices" else upstream_linear(node.args[0], facts)
@@ -82,6 +89,51 @@ def _look_alike(graph: Graph, facts: Facts) -> NoMatch | None:
                 kind="packed-spelling",
             )
     return None
+
+
+def _has_three_sizes(node: Node) -> bool:
+    sizes = node.args[1] if len(node.args) > 1 else None
+    return isinstance(sizes, tuple | list) and len(sizes) == 3
+
+
+def _thirds(node: Node, facts: Facts) -> bool:
+    """``split(size)`` where the projection is three such sizes wide."""
+    size = node.args[1] if len(node.args) > 1 else None
+    if not isinstance(size, int | Sym) or isinstance(size, bool):
+        return False
+    linear = upstream_linear(node.args[0], facts)
+    return linear is not None and bool(facts.child(linear.target).out_features == size * 3)
+
+
+def _views_three(node: Node) -> bool:
+    """Is it ``view(b, s, 3, heads, size)`` or ``unflatten(-1, (3, width))``?
+
+    A 3 behind the heads is another layout, which no split of the width can cut.
+    """
+    if is_method(node, "unflatten") and len(node.args) == 3:
+        sizes = node.args[2]
+        return isinstance(sizes, tuple | list) and len(sizes) == 2 and _is_three(sizes[0])
+    if not (is_method(node, "view") or is_method(node, "reshape")):
+        return False
+    sizes = node.args[1:]
+    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+        sizes = tuple(sizes[0])
+    return len(sizes) == 5 and _is_three(sizes[2])
+
+
+def _is_three(size: object) -> bool:
+    """Is it written so? A number known by name only may be any."""
+    return isinstance(size, int) and size == 3
+
+
+def _reads_three(graph: Graph, node: Node) -> bool:
+    """Are three parts of it taken one by one?"""
+    after = descendants(graph, node)
+    if any(is_op(n, "unbind") for n in after):
+        return True
+    indices = [n.args[1] for n in after if is_op(n, "getitem") and len(n.args) > 1]
+    numbers = [i[-1] if isinstance(i, tuple) and i else i for i in indices]
+    return {0, 1, 2} <= {n for n in numbers if isinstance(n, int)}
 
 
 def _slices(graph: Graph, linear: Node) -> int:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from modelcheck.source.attention import INTERFACE
 from modelcheck.source.bodies import Body, body, self_name
 from modelcheck.source.classes import ClassInfo, FileIndex
+from modelcheck.source.memory import remembered
 
 LINEAR = "Linear"
 MANY = 3
 NORM = frozenset(("mean", "rms_norm", "norm"))  # contract 2.11, and the spellings it misses
 PRODUCTS = frozenset(("mul", "mul_", "multiply"))
-CUTS = frozenset(("split", "chunk", "getitem"))
+CUTS = frozenset(("split", "chunk", "unbind", "getitem"))
 EXPERTS = "experts"
 ADDED = frozenset(("add_module", "register_module", "setattr"))
 BY_CONFIG = frozenset(("from_config", "_from_config"))
@@ -71,52 +71,68 @@ def may_fuse(info: ClassInfo) -> bool:
     return parts_of(info).anything
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def parts_of(info: ClassInfo) -> Parts:
     """Everything a fuser could match in what a class's methods run."""
     words: set[str] = set()
-    linears = product = cut = 0
     own: set[str] = set()
+    linears, product, cut = 0, False, False
     for code, direct in _reached(info):
-        file, part, first = code
-        nodes = body(file, part)
-        used = nodes.foreign(first)
-        words |= used
-        own |= nodes.identifiers if direct else set()
-        linears += _linears(file, nodes, used, direct)
-        product |= _multiplies(nodes)
-        cut |= bool(nodes.all(ast.Subscript))
-        for name in used & _module_names(file):
-            words |= _aliases(file, name)
+        facts = _facts(*code)
+        words |= facts.words
+        if direct:
+            own |= body(code[0], code[1]).identifiers
+        linears += MANY if facts.linears and not direct else facts.linears
+        product |= facts.product
+        cut |= facts.cut
     if not ADDED.isdisjoint(words | own) or _builds_what_it_is_given(info):
         linears, own = MANY, own | {EXPERTS}
     return Parts(
         linears=linears,
         norm=not words.isdisjoint(NORM),
-        product=bool(product) or not words.isdisjoint(PRODUCTS),
-        cut=bool(cut) or not words.isdisjoint(CUTS),
+        product=product or not words.isdisjoint(PRODUCTS),
+        cut=cut or not words.isdisjoint(CUTS),
         experts=EXPERTS in own,
         attention=INTERFACE in words,
     )
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """What one piece of code says: ``behind`` is the code that its names stand for."""
+
+    words: frozenset[str]
+    linears: int
+    product: bool
+    cut: bool
+    behind: tuple[_Code, ...]
+
+
+@remembered(maxsize=4096)
+def _facts(file: FileIndex, part: ast.AST, first: str) -> _Facts:
+    nodes = body(file, part)
+    used = nodes.foreign(first)
+    names = used & _module_names(file)
+    aliases = {name: _aliases(file, name) for name in names}
+    linear = {name for name, others in aliases.items() if LINEAR in others} | {LINEAR}
+    return _Facts(
+        words=frozenset(used).union(*aliases.values()),
+        linears=0 if used.isdisjoint(linear) else _linears(nodes, linear),
+        product=_multiplies(nodes),
+        cut=ast.Subscript in nodes.kinds,
+        behind=tuple(behind for name in names for behind in _behind(file, name)),
+    )
+
+
 def _multiplies(nodes: Body) -> bool:
-    return any(isinstance(n.op, ast.Mult) for n in nodes.all(ast.BinOp)) or any(
-        isinstance(n.op, ast.Mult) for n in nodes.all(ast.AugAssign)
-    )
+    return ast.Mult in nodes.operators
 
 
-def _linears(file: FileIndex, nodes: Body, used: set[str], direct: bool) -> int:
+def _linears(nodes: Body, named: set[str]) -> int:
     """How often a piece of code names a Linear; any number where it may be run repeatedly."""
-    named = {name for name in used & _module_names(file) if LINEAR in _aliases(file, name)}
-    named.add(LINEAR)
-    if used.isdisjoint(named):
-        return 0
-    if not direct or any(nodes.all(kind) for kind in _LOOPS):
+    if not nodes.kinds.isdisjoint(_LOOPS):
         return MANY
-    return sum(n.id in named for n in nodes.all(ast.Name)) + sum(
-        a.attr in named for a in nodes.all(ast.Attribute)
-    )
+    return sum(map(nodes.words.count, named))
 
 
 def _reached(info: ClassInfo) -> Iterator[tuple[_Code, bool]]:
@@ -128,16 +144,14 @@ def _reached(info: ClassInfo) -> Iterator[tuple[_Code, bool]]:
     seen: set[ast.AST] = set()
     while pending:
         code, direct = pending.pop()
-        file, part, first = code
-        if part in seen:
+        if code[1] in seen:
             continue
-        seen.add(part)
+        seen.add(code[1])
         yield code, direct
-        for name in body(file, part).foreign(first) & _module_names(file):
-            pending += [(behind, False) for behind in _behind(file, name)]
+        pending += [(behind, False) for behind in _facts(*code).behind]
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def leading(file: FileIndex) -> frozenset[str]:
     """The classes of a file that may construct, directly or not, one that may take a fuser."""
     uses = {name: _used(file, parts) for name, parts in _definitions(file).items()}
@@ -195,12 +209,12 @@ def _builds_what_it_is_given(info: ClassInfo) -> bool:
     )
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def _module_names(file: FileIndex) -> frozenset[str]:
     return frozenset((*file.imports, *file.classes, *file.functions, *file.assignments))
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def _aliases(file: FileIndex, name: str) -> frozenset[str]:
     """What else a name stands for: what is imported under it, a Linear that it derives from."""
     found = set()
@@ -215,7 +229,7 @@ def _aliases(file: FileIndex, name: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def _behind(file: FileIndex, name: str) -> tuple[_Code, ...]:
     """The code that a module-level name stands for; nothing for a submodule's class."""
     if name in file.functions:

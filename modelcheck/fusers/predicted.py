@@ -12,6 +12,7 @@ from modelcheck.fusers import moe
 from modelcheck.fusers.ast_facts import AstFacts
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Env
+from modelcheck.fusers.numbered import only_numbers
 from modelcheck.fusers.possible import leading, may_fuse
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.roots import Roots, Variant
@@ -209,9 +210,15 @@ def _members(module: Module, contract: Contract) -> list[Module]:
 
 
 def _show(module: Module) -> str:
-    parts = [_show_value(a) for a in module.args]
-    parts += [f"{k}={_show_value(v)}" for k, v in sorted(module.kwargs.items())]
+    parts = [_show_argument(module, i, a) for i, a in enumerate(module.args)]
+    parts += [f"{k}={_show_argument(module, k, v)}" for k, v in sorted(module.kwargs.items())]
     return f"({', '.join(parts)})"
+
+
+def _show_argument(module: Module, where: int | str, value: Any) -> str:
+    if type(value) is int and module.info is not None and only_numbers(module.info, where):
+        return "a number"
+    return _show_value(value)
 
 
 def _show_value(value: Any) -> str:

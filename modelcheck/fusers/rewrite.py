@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.facts import Facts, ForwardSource
 from modelcheck.fusers.match import NoMatch
-from modelcheck.source.bodies import nodes_of
+from modelcheck.source.bodies import body_of, nodes_of
+from modelcheck.source.memory import remembered
 
 METADATA = frozenset({"shape", "dtype", "device", "ndim", "size", "dim", "numel", "item"})
 
@@ -31,11 +32,25 @@ def rewritable(facts: Facts) -> tuple[ast.FunctionDef, ForwardSource]:
     function = source.function
     if not isinstance(function, ast.FunctionDef):
         raise NoMatch("forward is not a plain function", source.first_line, near=True)
-    for node in nodes_of(function):
-        name = getattr(node, "attr", None) or getattr(node, "id", None)
-        if isinstance(name, str) and name.startswith("__") and not name.endswith("__"):
-            raise NoMatch(f"{name} is a mangled private name", source.line(node), near=True)
+    mangled = _mangled(function)
+    if mangled is not None:
+        name = mangled.attr if isinstance(mangled, ast.Attribute) else mangled.id
+        raise NoMatch(f"{name} is a mangled private name", source.line(mangled), near=True)
     return function, source
+
+
+def _mangled(function: ast.FunctionDef) -> ast.Name | ast.Attribute | None:
+    """The first name that Python spells otherwise within a class."""
+    nodes = body_of(function)
+    names = {n for n in nodes.identifiers if n.startswith("__") and not n.endswith("__")}
+    if not names:
+        return None
+    for node in nodes_of(function):
+        if isinstance(node, ast.Attribute) and node.attr in names:
+            return node
+        if isinstance(node, ast.Name) and node.id in names:
+            return node
+    return None
 
 
 def one_call(
@@ -46,14 +61,14 @@ def one_call(
     Where the release counts every mention, ``anything.name`` is one too. Raises `NoMatch`
     unless there is exactly one such call.
     """
-    named = [n for n in nodes_of(function) if isinstance(n, ast.Attribute) and n.attr == name]
+    nodes = body_of(function)
+    named = [n for n in nodes.some(ast.Attribute) if n.attr == name]
     own = [n for n in named if isinstance(n.value, ast.Name) and n.value.id == "self"]
     mentions = named if contract.counts_every_mention else own
     calls = [
         node
-        for node in nodes_of(function)
-        if isinstance(node, ast.Call)
-        and any(node.func is mention for mention in own)
+        for node in nodes.some(ast.Call)
+        if any(node.func is mention for mention in own)
         and len(node.args) == 1
         and not isinstance(node.args[0], ast.Starred)
         and not node.keywords
@@ -193,12 +208,15 @@ def _may_alias(
     function: ast.FunctionDef, seed: set[str], facts: Facts, merged: set[str]
 ) -> set[str]:
     names = set(seed)
+    nodes = body_of(function)
+    written: list[ast.Assign | ast.AnnAssign] = [
+        *nodes.some(ast.Assign),
+        *nodes.some(ast.AnnAssign),
+    ]
     assignments = [
         (node, node.value)
-        for node in nodes_of(function)
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        and node.value is not None
-        and not _is_fresh(node.value, facts, merged)
+        for node in written
+        if node.value is not None and not _is_fresh(node.value, facts, merged)
     ]
     while True:
         grown = set(names)
@@ -216,7 +234,8 @@ def _may_alias(
         names = grown
 
 
-def _reads(expression: ast.expr) -> set[str]:
+@remembered(maxsize=1024)
+def _reads(expression: ast.expr) -> frozenset[str]:
     """Names read in a way that could give a view of them; shapes and dtypes do not."""
     names: set[str] = set()
     pending: list[ast.AST] = [expression]
@@ -234,7 +253,7 @@ def _reads(expression: ast.expr) -> set[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             names.add(node.id)
         pending += ast.iter_child_nodes(node)
-    return names
+    return frozenset(names)
 
 
 def _is_fresh(expression: ast.expr, facts: Facts, merged: set[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, TypeGuard
 
 from modelcheck.fusers.facts import Facts
@@ -21,7 +22,12 @@ def is_op(node: Any, name: str) -> TypeGuard[Node]:
         return False
     if node.op == "call_method":
         return node.target == name
-    return node.op == "call_function" and any(node.target == f"{home}.{name}" for home in HOMES)
+    return node.op == "call_function" and node.target in _targets(name)
+
+
+@cache
+def _targets(name: str) -> tuple[str, ...]:
+    return tuple(f"{home}.{name}" for home in HOMES)
 
 
 def is_method(node: Any, name: str) -> TypeGuard[Node]:

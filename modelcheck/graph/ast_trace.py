@@ -7,8 +7,8 @@ from typing import Any
 
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Undecided
+from modelcheck.graph.base import LoopExit, Raised
 from modelcheck.graph.core import Graph
-from modelcheck.graph.expressions import LoopExit, Raised
 from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.recorder import Recorder
 from modelcheck.graph.symbolic import decide
@@ -29,6 +29,9 @@ HIDDEN_STATES = "hidden_states"
 PLAIN_DECORATORS = frozenset(
     {"auto_docstring", "add_start_docstrings_to_model_forward", "replace_return_docstrings"}
 )
+# Those whose wrapper asks for args[0]: torch.fx hands it the module itself in place of ``args``,
+# or cannot make up its arguments at all (ValueError from CPython's code objects).
+STOPPING_DECORATORS = frozenset({"deprecate_kwarg"})
 HIDDEN_RANK = 3  # [1, tokens, width]
 
 
@@ -71,7 +74,9 @@ def _check_decorators(forward: FunctionNode) -> None:
     for decorator in forward.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         name = dotted_name(called).rpartition(".")[2] or "?"
-        if name not in PLAIN_DECORATORS and not decide(f"forward can be traced below @{name}"):
+        if name in PLAIN_DECORATORS:
+            continue
+        if name in STOPPING_DECORATORS or not decide(f"forward can be traced below @{name}"):
             raise Stop(f"forward cannot be traced below @{name}", decorator.lineno)
 
 

@@ -6,9 +6,10 @@ import ast
 from dataclasses import replace
 from typing import Any
 
+from modelcheck.graph.base import Frame, Raised, line_of
 from modelcheck.graph.configs import FROM_CONFIG, config_value
 from modelcheck.graph.core import Node
-from modelcheck.graph.expressions import Expressions, Frame, Raised, line_of
+from modelcheck.graph.expressions import Expressions
 from modelcheck.graph.symbolic import Sym
 from modelcheck.graph.values import (
     NONE,

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from modelcheck.graph.base import Frame, Raised, is_traced, line_of
 from modelcheck.graph.core import Node
-from modelcheck.graph.expressions import Frame, Raised, is_traced, line_of
 from modelcheck.graph.symbolic import Sym, decide
 from modelcheck.graph.values import (
     NAMESPACE,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from modelcheck.graph import metas
 from modelcheck.graph.attributes import external_attribute
+from modelcheck.graph.base import Frame, is_traced, line_of, short
 from modelcheck.graph.builtin import builtin, construct_external
 from modelcheck.graph.configs import FROM_CONFIG, OPTIONS, config_method, switch
 from modelcheck.graph.core import Node
-from modelcheck.graph.expressions import Expressions, Frame, is_traced, line_of, short
+from modelcheck.graph.expressions import Expressions
 from modelcheck.graph.helpers import helper
 from modelcheck.graph.items import INTERFACE
 from modelcheck.graph.methods import NUMBERS, constant_tensor, dict_method, list_method, number
@@ -36,6 +36,7 @@ from modelcheck.graph.values import (
     sequence,
 )
 from modelcheck.source.classes import ClassInfo
+from modelcheck.source.memory import remembered
 from modelcheck.source.models import model_for
 
 DICT_METHODS = ("get", "items", "keys", "values", "pop", "copy", "update", "setdefault")
@@ -478,6 +479,6 @@ def is_plain_module(info: ClassInfo) -> bool:
     )
 
 
-@lru_cache(maxsize=256)
+@remembered(maxsize=256)
 def _is_generator(definition: ast.AST) -> bool:
     return any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(definition))

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # never changed; freezing would triple the time to make one
 class Node:
     """One operation.
 

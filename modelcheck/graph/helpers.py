@@ -9,7 +9,8 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from modelcheck.graph.expressions import Expressions, Frame, Raised, is_traced, line_of
+from modelcheck.graph.base import Frame, Raised, is_traced, line_of
+from modelcheck.graph.expressions import Expressions
 from modelcheck.graph.symbolic import Sym, decide
 from modelcheck.graph.values import Function, Stop, Unknown
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from modelcheck.fusers.match import Undecided
 from modelcheck.graph.attributes import Attributes
+from modelcheck.graph.base import Frame, Raised
 from modelcheck.graph.calls import Calls, bind
-from modelcheck.graph.expressions import Frame, Raised
 from modelcheck.graph.items import Items
 from modelcheck.graph.statements import Statements
 from modelcheck.graph.values import Config, Function, Instance, Module, Stop

@@ -7,10 +7,11 @@ from typing import Any
 
 from modelcheck.fusers.match import Undecided
 from modelcheck.graph import metas
+from modelcheck.graph.base import is_traced, line_of, short
 from modelcheck.graph.builtin import activation
 from modelcheck.graph.configs import IMPLEMENTATION, PerLayer, switch
 from modelcheck.graph.core import Node
-from modelcheck.graph.expressions import Expressions, is_traced, line_of, short
+from modelcheck.graph.expressions import Expressions
 from modelcheck.graph.symbolic import Sym
 from modelcheck.graph.values import (
     MAYBE,

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from modelcheck.graph import metas
-from modelcheck.graph.expressions import line_of
+from modelcheck.graph.base import line_of
 from modelcheck.graph.symbolic import Sym
 from modelcheck.graph.values import Tensor, Unknown
 

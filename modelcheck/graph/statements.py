@@ -6,16 +6,9 @@ import ast
 from typing import Any
 
 from modelcheck.fusers.match import Undecided
-from modelcheck.graph.expressions import (
-    BINARY,
-    MAX_ITERATIONS,
-    Expressions,
-    Frame,
-    LoopExit,
-    Raised,
-    Returned,
-    line_of,
-)
+from modelcheck.graph.base import Frame, LoopExit, Raised, Returned, line_of
+from modelcheck.graph.expressions import MAX_ITERATIONS, Expressions
+from modelcheck.graph.operators import BINARY
 from modelcheck.graph.values import External, Function, Instance, Unknown
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode
 

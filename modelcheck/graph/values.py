@@ -1,7 +1,8 @@
 """What an expression can be while source is interpreted without running it.
 
 Python numbers, strings, tuples, lists and dicts stand for themselves, `Sym` for numbers known
-by name, `Node` for traced tensors; the rest is here.
+by name, `Node` for traced tensors; the rest is here. None is changed once made, but `Module`,
+`Instance` and `Config`; a frozen dataclass would take three times as long to make.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from modelcheck.graph.core import Node
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Unknown:
     """A value that cannot be told, and why."""
 
@@ -22,7 +23,7 @@ class Unknown:
     line: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Tensor:
     """A tensor that is no part of the trace (a buffer, ``torch.ones(...)``)."""
 
@@ -31,28 +32,28 @@ class Tensor:
     shape: tuple[Any, ...] | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Parameter:
     """``nn.Parameter(...)`` with its shape where known."""
 
     shape: tuple[Any, ...] | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class External:
     """Something from outside the scanned files, by its full dotted name."""
 
     dotted: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class ClassValue:
     """A class of a scanned file."""
 
     info: ClassInfo
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Function:
     """A function of a scanned file, bound to an instance if it is a method."""
 
@@ -63,7 +64,7 @@ class Function:
     defined_in: ClassInfo | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class BoundExternal:
     """A method of a value that is not traced: ``config.get``, ``list.append``."""
 
@@ -71,7 +72,7 @@ class BoundExternal:
     name: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class SuperValue:
     """``super()`` in a method."""
 
@@ -127,7 +128,7 @@ class Module:
         return self.dotted if self.activation else self.dotted.rpartition(".")[2]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Submodule:
     """A child as a forward sees it: where it is, and what."""
 
@@ -150,7 +151,7 @@ class Instance:
         return {k: v for k, v in self.attributes.items() if isinstance(v, Module)}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class AttributeOf:
     """``x.shape`` of a traced value: a node once it is used other than as a call."""
 
@@ -158,7 +159,7 @@ class AttributeOf:
     name: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Interface:
     """What ``ALL_ATTENTION_FUNCTIONS`` hands out; ``opaque`` when got by get_interface."""
 

@@ -22,6 +22,7 @@ from modelcheck.findings import Finding, Fix, Severity, Span
 from modelcheck.fusers.contract import Contract
 from modelcheck.source.bodies import headline, nodes_of
 from modelcheck.source.classes import ClassInfo, FileIndex
+from modelcheck.source.memory import forget
 from modelcheck.source.repo import Repo
 
 HEADINGS = ("What it does", "Why it matters", "Example", "Use instead", "Fix safety")
@@ -69,6 +70,12 @@ class Context:
             fix=fix,
             tp_only=tp_only,
         )
+
+    def release(self) -> None:
+        """Let go of the files: the context has served, nothing can be asked of it any more."""
+        forget()
+        for file in list(self.file.project):
+            file.release()
 
 
 def _is_elsewhere(info: ClassInfo, node: ast.AST) -> bool:

@@ -10,7 +10,6 @@ import ast
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from modelcheck.fusers.contract import Contract
@@ -26,6 +25,7 @@ from modelcheck.source.basemodel import BaseModel, base_models, is_encoder_decod
 from modelcheck.source.bodies import body, reached_methods, self_name
 from modelcheck.source.classes import ClassInfo, FileIndex, is_self_attribute
 from modelcheck.source.config_defaults import read_config_class
+from modelcheck.source.memory import remembered
 from modelcheck.source.models import config_class
 from modelcheck.source.repo import Repo
 
@@ -92,7 +92,7 @@ def configuration(context: Context, info: ClassInfo) -> Config | None:
     return _config_of(info, context.repo, context.contract)
 
 
-@lru_cache(maxsize=8)
+@remembered(maxsize=8)
 def _trees(file: FileIndex, repo: Repo | None, contract: Contract) -> tuple[tuple[Tree, ...], ...]:
     context = Context(file, repo, contract)
     bases = {b.info: b.info for b in text_models(context)}
@@ -223,7 +223,7 @@ class _Walk:
         return True, index if plain else None
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def _is_used(info: ClassInfo, name: str) -> bool:
     """Does a forward call an attribute, go through it, or take an element of it?"""
     for owner, function in reached_methods(info):

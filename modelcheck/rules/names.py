@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from modelcheck.graph.attributes import external_attribute, module_arguments
@@ -23,6 +22,7 @@ from modelcheck.graph.values import (
     Unknown,
 )
 from modelcheck.rules.modules import Tree
+from modelcheck.source.memory import remembered
 
 LINEAR = "torch.nn.Linear"
 MAX_DEPTH = 24
@@ -77,7 +77,7 @@ class Names:
         yield from self.optional
 
 
-@lru_cache(maxsize=32)
+@remembered(maxsize=32)
 def names_of(tree: Tree) -> Names:
     """The names below the tree's model."""
     found = Names()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from modelcheck.findings import Finding, Fix, Severity, Span
 from modelcheck.fusers.contract import Contract
@@ -14,10 +13,11 @@ from modelcheck.fusers.predicted import ClassPrediction, Predictions
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.rules.base import Context
 from modelcheck.source.classes import ClassInfo, FileIndex
+from modelcheck.source.memory import remembered
 from modelcheck.source.repo import Repo
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def _predictions(file: FileIndex, contract: Contract, repo: Repo | None) -> Predictions:
     given = dict(repo.config) if repo is not None else None
     return Predictions(file, contract, given, possible=True)

@@ -32,6 +32,7 @@ from modelcheck.source.classes import (
     dotted_name,
     is_self_attribute,
 )
+from modelcheck.source.memory import remembered
 
 INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 _CACHE_PARAMETERS = frozenset(
@@ -43,6 +44,8 @@ _KERNELS = re.compile(
     r"|memory_efficient_attention|flex_attention\w*"
 )
 _PRODUCTS = frozenset(("matmul", "bmm", "baddbmm", "einsum"))
+_TELLING = _PRODUCTS | {"topk", "softmax", "Softmax"}
+_MULTIHEAD = "MultiheadAttention"
 
 
 class Dispatch(enum.Enum):
@@ -92,14 +95,14 @@ class Attention:
         return any(signature.names(name) for name in _CACHE_PARAMETERS)
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def attention_classes(file: FileIndex) -> tuple[Attention, ...]:
     """Every attention class that this file defines."""
     found = (attention_of(info) for info in file.classes.values())
     return tuple(a for a in found if a is not None)
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def attention_of(info: ClassInfo) -> Attention | None:
     """The attention facts of a class, None when it is no attention."""
     hit = info.find_method("forward")
@@ -139,7 +142,7 @@ def eager_function(attention: Attention) -> str:
     return ""
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def _interface_names(file: FileIndex) -> frozenset[str]:
     """The names that stand for the interface in a file: itself, import aliases, module aliases."""
     names = {INTERFACE}
@@ -150,14 +153,33 @@ def _interface_names(file: FileIndex) -> frozenset[str]:
     return frozenset(names)
 
 
-@lru_cache(maxsize=16)
-def _names_interface(file: FileIndex) -> bool:
-    return INTERFACE in file.source.text
+@remembered(maxsize=64)
+def _naming(file: FileIndex) -> tuple[frozenset[ast.AST], bool]:
+    """The definitions in which one of the interface's names stands, and whether one is a function.
+
+    None where the file does not have the name itself.
+    """
+    if INTERFACE not in file.source.text:
+        return frozenset(), False
+    names = _interface_names(file)
+    lines = [n for n, line in enumerate(file.source.lines, 1) if any(map(line.__contains__, names))]
+    functions = [f for f in file.functions.values() if _spans(f, lines)]
+    classes = [c.node for c in file.classes.values() if _spans(c.node, lines)]
+    return frozenset((*functions, *classes)), bool(functions)
+
+
+def _spans(node: ast.ClassDef | FunctionNode, lines: list[int]) -> bool:
+    return any(node.lineno <= line <= (node.end_lineno or 0) for line in lines)
+
+
+def _may_name_interface(info: ClassInfo, owner: ClassInfo) -> bool:
+    """Is the interface named in the class or an ancestor, or in a function beside its forward?"""
+    return _naming(owner.file)[1] or any(c.node in _naming(c.file)[0] for c in info.mro)
 
 
 def _interface_use(info: ClassInfo, owner: ClassInfo, function: FunctionNode) -> Attention | None:
     """What the forward does with the interface; None when it is not named on its way."""
-    if not any(_names_interface(f) for f in {c.file for c in info.mro}):
+    if not _may_name_interface(info, owner):
         return None
     nodes = body(owner.file, function)
     names: set[str] = set()
@@ -278,9 +300,12 @@ def _inline_core(info: ClassInfo) -> ast.AST | None:
     """The node that computes attention: a kernel call, or the softmax between two products."""
     softmax: ast.AST | None = None
     products = 0
-    multihead = {c.attr for c in children(info) if c.type_name == "torch.nn.MultiheadAttention"}
+    multihead: set[str] = set()
+    if any(_MULTIHEAD in c.file.source.text for c in info.mro):
+        multihead = {c.attr for c in children(info) if c.type_name == f"torch.nn.{_MULTIHEAD}"}
     for nodes, first in _reached_bodies(info):
-        for name, call in nodes.calls:
+        told = nodes.called() & _TELLING or any(map(_is_kernel, nodes.called()))
+        for name, call in nodes.calls if told or multihead else ():
             if name == "topk":  # routing, not attention
                 return None
             if _is_kernel(name):
@@ -290,7 +315,7 @@ def _inline_core(info: ClassInfo) -> ast.AST | None:
             if name in ("softmax", "Softmax") and softmax is None:
                 softmax = call
             products += name in _PRODUCTS
-        products += sum(isinstance(n.op, ast.MatMult) for n in nodes.all(ast.BinOp))
+        products += nodes.operators.count(ast.MatMult)
     return softmax if products >= 2 else None
 
 

@@ -6,7 +6,6 @@ import ast
 import enum
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from modelcheck.source.bodies import body, callee_name, self_name
 from modelcheck.source.classes import (
@@ -17,6 +16,9 @@ from modelcheck.source.classes import (
     dotted_name,
     is_self_attribute,
 )
+from modelcheck.source.memory import remembered
+
+_SELF = re.compile(r"\bself\Z")
 
 
 class Kind(enum.Enum):
@@ -30,7 +32,7 @@ class Kind(enum.Enum):
     UNKNOWN = enum.auto()
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def attribute_kind(info: ClassInfo, name: str) -> Kind:
     """What an instance holds under ``name``; UNKNOWN wherever the source leaves it open."""
     if info.find_method(name) is not None or _set_from_outside(info, name):
@@ -140,9 +142,13 @@ def _is(node: ast.expr, name: str, first: str) -> bool:
 
 def _set_from_outside(info: ClassInfo, name: str) -> bool:
     """Does the file assign the attribute on something else than self?"""
-    return any(name in _set_on_others(c.file) for c in info.mro)
+    return any(_is_set_on_others(c.file, name) for c in info.mro)
 
 
-@lru_cache(maxsize=16)
-def _set_on_others(file: FileIndex) -> frozenset[str]:
-    return frozenset(re.findall(r"(?<!\bself)\.(\w+)\s*=(?!=)", file.source.text))
+@remembered(maxsize=256)
+def _is_set_on_others(file: FileIndex, name: str) -> bool:
+    text = file.source.text
+    return any(
+        not _SELF.search(text, max(0, match.start() - 5), match.start())
+        for match in re.finditer(rf"\.{re.escape(name)}\s*=(?!=)", text)
+    )

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from functools import cached_property, lru_cache
+from collections.abc import Set
+from functools import cached_property
 from typing import TypeVar
 
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, is_self_attribute
+from modelcheck.source.memory import remembered
 from modelcheck.source.tree import nodes_of
 
-__all__ = ["Body", "body", "callee_name", "headline", "nodes_of", "reached_methods", "self_name"]
+__all__ = [
+    "Body",
+    "body",
+    "body_of",
+    "callee_name",
+    "headline",
+    "nodes_of",
+    "reached_methods",
+    "self_name",
+]
 
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -28,8 +39,13 @@ class Body:
         """Every node of exactly this type; statements and expressions by position."""
         found = self._sorted.get(kind)
         if found is None:
-            found = self._sorted[kind] = sorted(self._of(kind), key=_position)
+            found = self._sorted[kind] = sorted(self.some(kind), key=_position)
         return found  # type: ignore[return-value]
+
+    @property
+    def kinds(self) -> Set[type[ast.AST]]:
+        """The types of node that there are."""
+        return self._nodes.keys()
 
     @cached_property
     def calls(self) -> tuple[tuple[str, ast.Call], ...]:
@@ -37,27 +53,42 @@ class Body:
         return tuple((callee_name(call), call) for call in self.all(ast.Call))
 
     @cached_property
+    def words(self) -> list[str]:
+        """Every mention of a name and of an attribute."""
+        return [
+            *[n.id for n in self.some(ast.Name)],
+            *[a.attr for a in self.some(ast.Attribute)],
+        ]
+
+    @cached_property
     def identifiers(self) -> frozenset[str]:
         """Every name and attribute that is read or written."""
-        names = [n.id for n in self._of(ast.Name)]
-        return frozenset([*names, *(a.attr for a in self._of(ast.Attribute))])
+        return frozenset(self.words)
+
+    @cached_property
+    def operators(self) -> tuple[type[ast.operator], ...]:
+        """What kind of operator each binary operation or augmented assignment has."""
+        assigned = (n.op.__class__ for n in self.some(ast.AugAssign))
+        return (*(n.op.__class__ for n in self.some(ast.BinOp)), *assigned)
 
     def foreign(self, first: str) -> set[str]:
         """The same without the attributes of ``first``, the object itself."""
-        words = {n.id for n in self._of(ast.Name)}
-        words.update(
-            a.attr
-            for a in self._of(ast.Attribute)
-            if not (isinstance(a.value, ast.Name) and a.value.id == first)
-        )
-        return words
+        return {
+            *[n.id for n in self.some(ast.Name)],
+            *[
+                a.attr
+                for a in self.some(ast.Attribute)
+                if not (a.value.__class__ is ast.Name and a.value.id == first)
+            ],
+        }
 
-    def _of(self, kind: type[Node]) -> list[Node]:
+    def some(self, kind: type[Node]) -> list[Node]:
+        """Every node of exactly this type, in the order of `nodes_of`."""
         return self._nodes.get(kind, [])  # type: ignore[return-value]
 
     @cached_property
     def _called(self) -> frozenset[str]:
-        return frozenset(callee_name(call) for call in self._of(ast.Call))
+        return frozenset(callee_name(call) for call in self.some(ast.Call))
 
     def called(self) -> frozenset[str]:
         """Last names of all callees: "softmax" for ``F.softmax(x)`` and ``x.softmax()``."""
@@ -75,18 +106,16 @@ def _position(node: ast.AST) -> tuple[int, int]:
         return 0, 0
 
 
-@lru_cache(maxsize=16)
-def _bodies(file: FileIndex) -> dict[ast.AST, Body]:
-    return {}
-
-
+@remembered(maxsize=8192)
 def body(file: FileIndex, function: ast.AST) -> Body:
     """The nodes of a function of ``file``, walked once whoever asks."""
-    known = _bodies(file)
-    found = known.get(function)
-    if found is None:
-        found = known[function] = Body(function)
-    return found
+    return body_of(function)
+
+
+@remembered(maxsize=8192)
+def body_of(function: ast.AST) -> Body:
+    """`body`, for those who do not know the file."""
+    return Body(function)
 
 
 def callee_name(call: ast.Call) -> str:
@@ -114,7 +143,7 @@ def headline(node: ast.ClassDef | FunctionNode) -> ast.expr:
     )
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def reached_methods(
     info: ClassInfo, start: str = "forward"
 ) -> tuple[tuple[ClassInfo, FunctionNode], ...]:

@@ -12,7 +12,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from modelcheck.source.bodies import (
     Body,
@@ -30,6 +29,7 @@ from modelcheck.source.classes import (
     dotted_name,
     is_self_attribute,
 )
+from modelcheck.source.memory import remembered
 
 # Words for what is not text, as they appear in class and parameter names.
 _OTHER_MODALITY = re.compile(
@@ -76,19 +76,19 @@ class Hop:
     attr: str
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def children(info: ClassInfo) -> tuple[Child, ...]:
     """The submodules built in ``__init__`` of a class and its known ancestors."""
     return tuple(_children(info))
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def hops(info: ClassInfo) -> tuple[Hop, ...]:
     """The calls of submodules, directly or in a loop over a list of them."""
     return tuple(_hops(info))
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def is_other_modality(info: ClassInfo) -> bool:
     """Does it work on images, sound or video: a tower whose attention vLLM leaves alone?
 
@@ -109,7 +109,7 @@ def is_other_modality(info: ClassInfo) -> bool:
     return bool(_OTHER_MODALITY.search(words))
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def takes_input_ids(info: ClassInfo) -> bool:
     """Is it a text model, or a part that takes token ids?"""
     hit = info.find_method("forward")
@@ -118,7 +118,7 @@ def takes_input_ids(info: ClassInfo) -> bool:
     return Signature.of(hit[1]).names("input_ids")
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def is_head_model(info: ClassInfo) -> bool:
     """Does it hold the base model (under ``base_model_prefix``), as ``…ForCausalLM`` does?
 
@@ -135,7 +135,7 @@ def is_head_model(info: ClassInfo) -> bool:
     )
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def text_models(file: FileIndex) -> tuple[ClassInfo, ...]:
     """The classes of a file whose forward takes ``input_ids`` and that hold other modules."""
     return tuple(c for c in file.classes.values() if takes_input_ids(c) and children(c))

@@ -49,16 +49,8 @@ def _indexed(folder: Path) -> Checkpoint | None:
 
 
 def _single(path: Path) -> Checkpoint | None:
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        start = file.read(8)
-        if len(start) < 8:
-            return None
-        (length,) = struct.unpack("<Q", start)
-        if length > MAX_HEADER:
-            return None
-        header = json.loads(file.read(length))
+    text = read_header(path)
+    header = json.loads(text) if text is not None else None
     if not isinstance(header, dict):
         return None
     shapes: dict[str, tuple[int, ...] | None] = {}
@@ -67,3 +59,20 @@ def _single(path: Path) -> Checkpoint | None:
             shape = entry.get("shape")
             shapes[name] = tuple(shape) if isinstance(shape, list) else None
     return Checkpoint(str(path), shapes) if shapes else None
+
+
+def read_header(path: Path) -> bytes | None:
+    """The JSON at the beginning of a safetensors file; None where there is no such file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        start = file.read(8)
+        if len(start) < 8:
+            return None
+        (length,) = struct.unpack("<Q", start)
+        return file.read(length) if length <= MAX_HEADER else None
+
+
+def header_only(header: bytes) -> bytes:
+    """A safetensors file that ends where its tensors begin."""
+    return struct.pack("<Q", len(header)) + header

@@ -259,6 +259,16 @@ class FileIndex:
                     found[alias.asname or alias.name] = f"{prefix}{joint}{alias.name}"
         return found
 
+    def release(self) -> None:
+        """Let go of everything: nothing can be asked of this file or its classes any more.
+
+        They refer to each other, and so does what was found out about them; without this it
+        takes Python's collector to find them, among all the nodes of their trees.
+        """
+        for info in self.__dict__.get("classes", {}).values():
+            info.__dict__.clear()
+        self.__dict__.clear()
+
     def qualify(self, dotted: str) -> str:
         """The full dotted name of an expression in this file: "nn.Linear" to "torch.nn.Linear".
 
@@ -305,6 +315,7 @@ class ProjectIndex:
 
     def __init__(self, transformers: Path | None = None) -> None:
         self._files: dict[Path, FileIndex | None] = {}
+        self._siblings: dict[tuple[str, str], FileIndex | None] = {}
         self._transformers = transformers
         self.unreadable: list[UnreadableFile] = []
 
@@ -319,6 +330,12 @@ class ProjectIndex:
 
         None for what no file shows, and for the machinery of transformers itself.
         """
+        key = (file.path, name)
+        if key not in self._siblings:
+            self._siblings[key] = self._sibling(file, name)
+        return self._siblings[key]
+
+    def _sibling(self, file: FileIndex, name: str) -> FileIndex | None:
         level = len(name) - len(name.lstrip("."))
         if level == 0 and not name.startswith(f"{installed.PACKAGE}."):
             return None
@@ -360,6 +377,9 @@ class ProjectIndex:
 
 class _Library(ProjectIndex):
     """The files of one transformers tree, the latest few of them kept."""
+
+    def sibling(self, file: FileIndex, name: str) -> FileIndex | None:
+        return self._sibling(file, name)  # what is remembered is kept
 
     def load(self, path: Path | None) -> FileIndex | None:
         found = super().load(path)

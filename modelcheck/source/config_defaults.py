@@ -9,14 +9,14 @@ from typing import Any
 
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Undecided
-from modelcheck.graph.expressions import Frame, Raised
+from modelcheck.graph.base import Frame, Raised
 from modelcheck.graph.interpreter import Interpreter
+from modelcheck.graph.symbolic import Sym
 from modelcheck.graph.values import Config, Function, Instance, Stop, Unknown
 from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, dotted_name
 
-# What PreTrainedConfig itself sets where a class leaves None.
-FILLED_IN = ("rope_parameters",)
+ROPE, OLD_ROPE = "rope_parameters", "rope_scaling"
 _READING: ContextVar[tuple[ClassInfo, ...]] = ContextVar("reading", default=())
 PLAIN = (int, float, str, bool, type(None), list, tuple, dict)
 
@@ -73,11 +73,27 @@ def _read(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None) 
                 instance.attributes.pop(name, None)
     read = {**instance.attributes, **_properties(instance, interpreter)}
     known = {k: v for k, v in read.items() if isinstance(v, (*PLAIN, Config))}
-    for name in FILLED_IN:
-        if name in known and known[name] is None:
-            del known[name]
+    if ROPE in known and known[ROPE] is None:
+        known[ROPE] = _rope_parameters(known)
+    if known.get(ROPE) is None:
+        known.pop(ROPE, None)
     _add_parts(known)
     return Config("config", known, complete=True, attribute_map=attribute_map, info=info)
+
+
+def _rope_parameters(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What transformers 5 sets where a class leaves None; None where more than defaults counts.
+
+    (``RotaryEmbeddingConfigMixin.convert_rope_params_to_dict``.)
+    """
+    if values.get(OLD_ROPE):
+        return None
+    settings = {
+        "rope_type": values.get("default_rope_type", "default"),
+        "rope_theta": values.get("rope_theta", Sym.name("config.rope_theta")),
+    }
+    partial = values.get("partial_rotary_factor")
+    return settings if partial is None else {**settings, "partial_rotary_factor": partial}
 
 
 class _Mapped(dict[str, Any]):

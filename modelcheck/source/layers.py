@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 from modelcheck.source.attention import Attention, Dispatch, attention_classes, attention_of
 from modelcheck.source.callpath import (
@@ -15,6 +14,7 @@ from modelcheck.source.callpath import (
     text_models,
 )
 from modelcheck.source.classes import ClassInfo, FileIndex
+from modelcheck.source.memory import remembered
 
 
 class Role(enum.Enum):
@@ -25,7 +25,7 @@ class Role(enum.Enum):
     UNKNOWN = enum.auto()  # no model of this file reaches it
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def text_reach(file: FileIndex) -> frozenset[ClassInfo]:
     """The classes below the text models of a file, towers of other modalities left out."""
     found: set[ClassInfo] = set()
@@ -39,7 +39,7 @@ def text_reach(file: FileIndex) -> frozenset[ClassInfo]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def _built_classes(file: FileIndex) -> frozenset[ClassInfo]:
     return frozenset(
         child.cls
@@ -50,7 +50,7 @@ def _built_classes(file: FileIndex) -> frozenset[ClassInfo]:
     )
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def class_role(info: ClassInfo) -> Role:
     """Where a class is used, as far as its own file shows."""
     reached = text_reach(info.file)
@@ -75,7 +75,7 @@ def serves_text(attention: Attention) -> bool:
     return where is Role.TEXT or (where is Role.UNKNOWN and attention.has_cache)
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def undispatched(file: FileIndex) -> tuple[Attention, ...]:
     """The self-attention of layers in which nothing reaches the interface as vLLM reads it.
 
@@ -115,7 +115,7 @@ def dispatching(file: FileIndex) -> Iterator[Attention]:
             yield attention
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def layer_attentions(model: ClassInfo) -> tuple[tuple[Child, tuple[Attention, ...]], ...]:
     """The repeated layers below a text model, each with the attention classes inside it."""
     return tuple(_layer_attentions(model))

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from modelcheck.source.memory import remembered
+
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -19,24 +21,10 @@ class Signature:
     var_keyword: str | None
     required: tuple[str, ...] = field(default=())
 
-    @classmethod
-    def of(cls, function: FunctionNode) -> Signature:
+    @staticmethod
+    def of(function: FunctionNode) -> Signature:
         """Read it off a method."""
-        arguments = function.args
-        names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][1:]
-        with_default = len(arguments.defaults)
-        keyword_required = [
-            a.arg
-            for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-            if default is None
-        ]
-        return cls(
-            positional=tuple(names),
-            keyword_only=tuple(a.arg for a in arguments.kwonlyargs),
-            var_positional=arguments.vararg.arg if arguments.vararg else None,
-            var_keyword=arguments.kwarg.arg if arguments.kwarg else None,
-            required=tuple(names[: len(names) - with_default] + keyword_required),
-        )
+        return _signature(function)
 
     def accepts(self, name: str) -> bool:
         """May a caller pass ``name=``?"""
@@ -45,6 +33,25 @@ class Signature:
     def names(self, name: str) -> bool:
         """Is ``name`` written in the signature?"""
         return name in self.positional or name in self.keyword_only
+
+
+@remembered(maxsize=512)
+def _signature(function: FunctionNode) -> Signature:
+    arguments = function.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][1:]
+    with_default = len(arguments.defaults)
+    keyword_required = [
+        a.arg
+        for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if default is None
+    ]
+    return Signature(
+        positional=tuple(names),
+        keyword_only=tuple(a.arg for a in arguments.kwonlyargs),
+        var_positional=arguments.vararg.arg if arguments.vararg else None,
+        var_keyword=arguments.kwarg.arg if arguments.kwarg else None,
+        required=tuple(names[: len(names) - with_default] + keyword_required),
+    )
 
 
 def dotted_name(node: ast.AST) -> str:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
-from functools import cache, lru_cache
+from ast import AST
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any
+
+from modelcheck.source.memory import remembered
 
 # Fields that never hold a node a reader of code looks for by walking: plain values, and the
 # operators and contexts, which are read off the node that has them.
@@ -21,24 +26,45 @@ def walk(node: ast.AST) -> list[ast.AST]:
     Left out are the singletons for operators (``ast.Add``) and contexts (``ast.Load``).
     """
     found = [node]
+    add = found.append
     for current in found:  # grows while it is read
-        for name in _fields(type(current)):  # type: ignore[arg-type]
-            value = getattr(current, name, None)
-            if isinstance(value, list):
-                found += [item for item in value if isinstance(item, ast.AST)]
-            elif isinstance(value, ast.AST):
-                found.append(value)
+        read = _CHILDREN[current.__class__]
+        if read is None:
+            continue
+        for value in read(current):
+            if value.__class__ is list:
+                for item in value:
+                    if isinstance(item, AST):
+                        add(item)
+            elif isinstance(value, AST):
+                add(value)
     return found
 
 
-@cache
-def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
-    if kind in (ast.Constant, ast.Global, ast.Nonlocal):
-        return ()
-    return tuple(name for name in kind._fields if name not in _PLAIN)
+_Reader = Callable[[ast.AST], Iterable[Any]] | None
 
 
-@lru_cache(maxsize=1024)
+def _reader(kind: type[ast.AST]) -> _Reader:
+    """What reads the fields of a kind of node that may hold nodes; None where none does."""
+    leaf = kind in (ast.Constant, ast.Global, ast.Nonlocal)
+    names = () if leaf else tuple(name for name in kind._fields if name not in _PLAIN)
+    # With one name attrgetter gives the value itself: a plain field makes it a pair.
+    plain = [name for name in (*kind._fields, *kind._attributes) if name in _PLAIN | {"lineno"}]
+    if len(names) == 1 and not plain:
+        return lambda node: (getattr(node, names[0]),)
+    return attrgetter(*names, *plain[: len(names) == 1]) if names else None
+
+
+class _Readers(dict[type[ast.AST], _Reader]):
+    def __missing__(self, kind: type[ast.AST]) -> _Reader:
+        self[kind] = reader = _reader(kind)
+        return reader
+
+
+_CHILDREN = _Readers()
+
+
+@remembered(maxsize=1024)
 def nodes_of(node: ast.AST) -> tuple[ast.AST, ...]:
     """`walk`, done once for a node."""
     return tuple(walk(node))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import callee_name, nodes_of
-from modelcheck.source.classes import ClassInfo, FileIndex, is_self_attribute
+from modelcheck.source.classes import ClassInfo, FileIndex, dotted_name, is_self_attribute
+from modelcheck.source.memory import remembered
 from modelcheck.source.models import config_class
 
 BASES = {"PretrainedConfig", "PreTrainedConfig"}
 
 
-@lru_cache(maxsize=256)
+@remembered(maxsize=256)
 def names_of(info: ClassInfo) -> frozenset[str] | None:
     """The attributes that the class itself gives its objects; None when that cannot be told.
 
@@ -52,7 +52,7 @@ def names_of(info: ClassInfo) -> frozenset[str] | None:
     return None if names & {"__getattr__", "__getattribute__"} else frozenset(names)
 
 
-@lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def file_config(file: FileIndex) -> ClassInfo | None:
     """The one configuration class of all the models of a file."""
     found = {config_class(i) for i in file.classes.values() if i.kind == "pretrained"}
@@ -71,7 +71,16 @@ def config_of(info: ClassInfo) -> ClassInfo | None:
     if found is None or found.find_attribute("sub_configs"):
         return None
     names = names_of(found)
-    return None if names is None or any(n.endswith("_config") for n in names) else found
+    composed = names is not None and any(n.endswith("_config") for n in names)
+    return None if names is None or (composed and not _annotated(info, found)) else found
+
+
+def _annotated(info: ClassInfo, config: ClassInfo) -> bool:
+    """Does the class itself say that this configuration is what it is given?"""
+    init = info.methods.get("__init__")
+    arguments = [*init.args.posonlyargs, *init.args.args] if init is not None else []
+    notes = [a.annotation for a in arguments if a.arg == "config" and a.annotation is not None]
+    return any(info.file.resolve(dotted_name(note)) is config for note in notes)
 
 
 def given(context: Context) -> Mapping[str, Any]:

@@ -17,6 +17,10 @@ RENAMED: Mapping[str, tuple[str, str]] = {
     "SequenceSummary": ("transformers.models.gpt2.modeling_gpt2", "GPT2SequenceSummary"),
     "is_flash_attn_available": ("transformers.utils", "is_flash_attn_2_available"),
 }
+# What an instance of a removed class is one of now; the new class is not built as the old one was.
+STAND_INS: Mapping[str, tuple[str, str]] = {
+    "HybridCache": ("transformers.cache_utils", "StaticCache"),
+}
 MOVED_MODULES: Mapping[str, str] = {"transformers.deepspeed": "transformers.integrations.deepspeed"}
 TRUE_CALLS = frozenset(("is_torch_fx_available", "is_torchdynamo_available"))
 TRUE_NAME = re.compile(r"is_torch_greater_or_equal_than_(1_\d+|2_[0-4])")
@@ -43,6 +47,8 @@ def successor(change: Change, module: str, name: str) -> tuple[str, str] | None:
         return home, name
     if name in RENAMED:
         return RENAMED[name]
+    if name in STAND_INS:
+        return STAND_INS[name]
     for old, new in MOVED_MODULES.items():
         if module == old:
             return new, name

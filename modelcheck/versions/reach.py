@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from modelcheck.source.classes import FunctionNode
+from modelcheck.source.memory import remembered
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _OPTIONAL = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-@lru_cache(maxsize=256)
+@remembered(maxsize=256)
 def runs_always(function: FunctionNode) -> frozenset[ast.AST]:
     """The nodes of `certain_nodes` of a function's body."""
     return frozenset(certain_nodes(function.body))

@@ -63,7 +63,7 @@ from modelcheck.rules.backend.config_json import architectures
 from modelcheck.rules.base import Context
 from modelcheck.rules.config._weights import generic_names, is_judged, module_name, unfilled
 from modelcheck.rules.plans._models import PlannedModel, planned_models
-from modelcheck.source.bodies import headline, nodes_of
+from modelcheck.source.bodies import body, headline
 from modelcheck.source.checkpoint import Checkpoint
 from modelcheck.source.classes import ClassInfo, dotted_name
 
@@ -126,12 +126,14 @@ def _some(names: list[str]) -> str:
 
 def _constants(context: Context) -> Iterator[Finding]:
     """``nn.Parameter(..., requires_grad=False)``: what no training fills, a checkpoint must."""
+    if "requires_grad" not in context.file.source.text:
+        return
     for info in context.file.classes.values():
         init = info.methods.get("__init__")
-        if init is None or not info.is_module or "requires_grad" not in context.file.source.text:
+        if init is None or not info.is_module:
             continue
-        for node in nodes_of(init):
-            if isinstance(node, ast.Call) and _is_constant(info, node):
+        for node in body(context.file, init).all(ast.Call):
+            if _is_constant(info, node):
                 yield context.finding(
                     CODE,
                     Severity.INFO,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from modelcheck.findings import Finding, Severity
 from modelcheck.fusers.contract import Contract
@@ -21,6 +20,7 @@ from modelcheck.rules.names import Linear, Names, config_of, names_of
 from modelcheck.rules.predictions import prediction_of
 from modelcheck.source.bodies import headline
 from modelcheck.source.classes import ClassInfo, FileIndex
+from modelcheck.source.memory import remembered
 from modelcheck.source.plans import Entry, Plan, tensor_plan
 from modelcheck.source.repo import Repo
 
@@ -113,7 +113,7 @@ def planned_models(context: Context) -> tuple[tuple[PlannedModel, ...], ...]:
     return _planned(context.file, context.repo, context.contract)
 
 
-@lru_cache(maxsize=8)
+@remembered(maxsize=8)
 def _planned(
     file: FileIndex, repo: Repo | None, contract: Contract
 ) -> tuple[tuple[PlannedModel, ...], ...]:

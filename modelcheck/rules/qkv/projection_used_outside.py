@@ -131,7 +131,10 @@ def _uses(
             continue
         wanted = through if function.name == "forward" else through | own
         first = self_name(function)
+        last = {name.rpartition(".")[2] for name in wanted}
         for node in body(owner.file, function).all(ast.Attribute):
+            if node.attr not in last:
+                continue
             name = dotted_name(node).removeprefix(f"{first}.")
             if dotted_name(node) == f"{first}.{name}" and name in wanted:
                 yield function, node, name

@@ -80,13 +80,11 @@ def check(context: Context) -> Iterable[Finding]:
     change = removed(Kind.CONSTANT)[DEFAULT]
     if TABLE not in context.file.source.text or not judged(context).lacks(change.until):
         return
-    if _own_entry(context):
-        return
     for info in context.file.classes.values():
         if not info.is_module or "__init__" not in info.methods:
             continue
         node = _lookup(context, info)
-        if node is not None:
+        if node is not None and not _own_entry(context):
             yield context.finding(
                 CODE,
                 Severity.ERROR,

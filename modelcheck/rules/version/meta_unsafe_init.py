@@ -64,6 +64,7 @@ FACTORIES = {
         "randn", "randint", "randperm", "range", "scalar_tensor", "tensor", "zeros",
     )
 }  # fmt: skip
+_FACTORY_NAMES = {name.rpartition(".")[2] for name in FACTORIES}
 READS = {"item", "tolist", "numpy"}
 CASTS = {"float", "int", "bool"}
 # Attributes and methods of a tensor that are known without its values.
@@ -102,7 +103,9 @@ def _init_graph(info: ClassInfo) -> list[FunctionNode]:
         if function in found:
             continue
         found.append(function)
-        for node in body(info.file, function).all(ast.Call):
+        for last, node in body(info.file, function).calls:
+            if last not in info.file.functions and last not in info.methods:
+                continue
             name = dotted_name(node.func)
             owner, _, method = name.rpartition(".")
             target = info.file.functions.get(name) if not owner else None
@@ -115,8 +118,10 @@ def _init_graph(info: ClassInfo) -> list[FunctionNode]:
 
 def _makes_tensors(file: FileIndex, function: FunctionNode) -> bool:
     """Is there a fresh tensor in it, of which a value could be read?"""
-    calls = body(file, function).all(ast.Call)
-    return any(file.qualify(dotted_name(call.func)) in FACTORIES for call in calls)
+    nodes = body(file, function)
+    if nodes.called().isdisjoint(_FACTORY_NAMES | file.imports.keys()):
+        return False
+    return any(file.qualify(dotted_name(call.func)) in FACTORIES for call in nodes.all(ast.Call))
 
 
 class _Reader:

@@ -78,11 +78,16 @@ def check(context: Context) -> Iterable[Finding]:
     functions = {owner.rpartition(".")[2]: owner for owner, _ in gone}
     if not any(name in context.file.source.text for name in functions):
         return
+    imports = context.file.imports.items()
+    called = {local for local, full in imports if full.rpartition(".")[2] in functions}
+    called |= functions.keys()
     for info in context.file.classes.values():
         if not info.is_module:
             continue
         for name, function in info.methods.items():
-            for call in body(context.file, function).all(ast.Call):
+            for last, call in body(context.file, function).calls:
+                if last not in called:
+                    continue
                 full = context.file.qualify(dotted_name(call.func))
                 owner = functions.get(full.rpartition(".")[2], "")
                 if not full.endswith(owner.partition(".")[2] or full) or full == dotted_name(

@@ -44,6 +44,7 @@ from pathlib import Path
 
 from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
+from modelcheck.source.bodies import body as nodes_in
 from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import ClassInfo, dotted_name
 from modelcheck.source.installed import PACKAGE, absolute_name, tree_of
@@ -149,7 +150,9 @@ def _imports(
             inner = context.file.classes.get(node.name, owner)
             yield from _imports(node.body, certain, inner, context)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _imports(node.body, False, owner, context)
+            nodes = nodes_in(context.file, node)
+            if not nodes.kinds.isdisjoint((ast.Import, ast.ImportFrom)):
+                yield from _imports(node.body, False, owner, context)
         elif isinstance(node, ast.Try):
             if not any(_catches(handler) for handler in node.handlers):
                 yield from _imports(node.body, certain, owner, context)
