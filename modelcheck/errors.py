@@ -42,6 +42,10 @@ class MissingDependency(ModelcheckError):
     """An optional dependency (torch, transformers, vLLM) is not installed."""
 
 
+class HubError(ModelcheckError):
+    """A repository could not be fetched from the Hugging Face Hub."""
+
+
 class BuildError(ModelcheckError):
     """A model could not be built from its configuration."""
 

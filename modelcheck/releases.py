@@ -93,6 +93,14 @@ class ReleaseScanner(Scanner):
         """The releases that a finding of the last check of its file holds for."""
         return self._releases.get(_key(finding), ())
 
+    def with_releases(self, finding: Finding) -> Finding:
+        """A finding that says which of the releases it is about, when not about all."""
+        releases = self.releases_of(finding)
+        if len(releases) == len(self.contracts):
+            return finding
+        message = f"{finding.message} [vLLM {', '.join(releases)}]"
+        return dataclasses.replace(finding, message=message)
+
     def verdicts(self, result: ScanResult) -> tuple[Verdict, ...]:
         """What becomes of each model repository and lone file of a scan, release by release."""
         return tuple(

@@ -6,10 +6,8 @@ without the section is passed over. Keys are the names of the options of ``scan`
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -128,6 +126,8 @@ def _upward(folder: str) -> Iterable[str]:
 
 def _table(path: str) -> Mapping[str, Any] | None:
     """The settings in a file, None for a pyproject.toml that has none."""
+    import tomllib  # a scan without settings need not wait for it
+
     try:
         with open(path, "rb") as stream:
             data = tomllib.load(stream)
@@ -150,6 +150,8 @@ def _settings(path: str, table: Mapping[str, Any]) -> Settings:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in _KEYS:
+            import difflib
+
             near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
             hint = f", did you mean {near[0]}?" if near else f"; known are {', '.join(_KEYS)}"
             raise UsageError(f"{path}: unknown key {key!r}{hint}")

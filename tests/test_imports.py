@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CLEAN = ROOT / "fixtures" / "rules" / "no_base_model" / "modeling_good.py"
-HEAVY = ("torch", "transformers", "vllm", "libcst", "rich", "numpy")
+HEAVY = ("torch", "transformers", "vllm", "libcst", "rich", "numpy", "huggingface_hub")
 
 PROBE = """
 import sys

@@ -50,6 +50,8 @@ def test_base_dependencies_and_extras(wheel):
     requires = re.findall(r"^Requires-Dist: (.*)$", wheel.read(metadata).decode(), re.MULTILINE)
     base = {re.split(r"[ <>=;]", line)[0] for line in requires if "extra ==" not in line}
     assert base == {"click", "rich", "libcst", "packaging", "tomlkit"}
+    extras = re.findall(r"^Provides-Extra: (.*)$", wheel.read(metadata).decode(), re.MULTILINE)
+    assert set(extras) == {"dryrun", "hub", "vllm", "dev"}
     assert not any("<" in line.partition(";")[0] for line in requires)
 
 

@@ -21,7 +21,9 @@ COMMANDS = {  # name: (module, what `modelcheck --help` says)
     "load": ("modelcheck.cli.load", "Show what really fuses, in an installed vLLM."),
     "tp": ("modelcheck.cli.tp", "Show how vLLM shards each linear layer, and what breaks."),
     "gate": ("modelcheck.cli.gate", "Fail when less fuses than modelcheck.lock says."),
+    "publish-check": ("modelcheck.cli.publish_check", "One verdict before a model is published."),
     "log": ("modelcheck.cli.log", "Check the log of a starting vLLM against modelcheck.lock."),
+    "ab": ("modelcheck.cli.ab", "Measure vLLM's own implementation against its backend."),
     "contract": ("modelcheck.cli.contract", "Show what each vLLM release accepts."),
     "survey": ("modelcheck.cli.survey", "Show what fuses in all model types of transformers."),
     "rules": ("modelcheck.cli.rules", "List the rules, also as JSON."),
@@ -49,7 +51,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelcheck.cli.options import chosen_contract, note, vllm_option
+from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="How the result is shown.",
 )
+@repository
 def dryrun(
-    target: str | None,
+    target: Target,
     model_type: str | None,
     trust_remote_code: bool,
     vllm: str | None,
@@ -67,15 +69,15 @@ def dryrun(
 ) -> int:
     """Build a model without weights and show which fusers fire, class by class.
 
-    FOLDER has a config.json. Exits with 0 when the dry run ran, whatever is missed; with 1 when
-    a fusion changes the numbers.
+    FOLDER has a config.json, or is hf://org/name[@revision] on the Hugging Face Hub. Exits with 0
+    when the dry run ran, whatever is missed; with 1 when a fusion changes the numbers.
     """
     from modelcheck.dryrun.target import BuildSpec
 
     if show_graph is not None and fail_on_missed:
         raise UsageError("--show-graph and --fail-on-missed exclude each other")
     chosen_contract(vllm)
-    spec = BuildSpec(target, model_type, trust_remote_code, full_depth)
+    spec = BuildSpec(target.path, model_type, trust_remote_code, full_depth, name=target.name)
     if show_graph is not None:
         return _graphs(spec, show_graph, vllm, timeout, output_format)
     return _report(spec, vllm, tp, timeout, output_format, fail_on_missed, numerics)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from modelcheck.cli.options import note
+from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, UsageError
 
 
@@ -74,8 +75,9 @@ from modelcheck.errors import ExitCode, UsageError
     help="How the result is shown.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --output-format json.")
+@repository
 def emulate(
-    target: str | None,
+    target: Target,
     model_type: str | None,
     trust_remote_code: bool,
     settings: tuple[str, ...],
@@ -92,9 +94,10 @@ def emulate(
 ) -> int:
     """Call a model as vLLM does, without vLLM, and compare with transformers' own run.
 
-    FOLDER has a config.json. All sequences are in one row, with positions that begin anew,
-    without a mask or a cache; first the prompts, then the generated tokens. Norms, experts and
-    projections that vLLM replaces are not looked at: `dryrun --numerics` does that.
+    FOLDER has a config.json, or is hf://org/name[@revision] on the Hugging Face Hub. All
+    sequences are in one row, with positions that begin anew, without a mask or a cache; first the
+    prompts, then the generated tokens. Norms, experts and projections that vLLM replaces are not
+    looked at: `dryrun --numerics` does that.
 
     Exits with 0 when the outputs are the same, with 1 when they differ or vLLM would refuse,
     with 2 when the model cannot be built or run.
@@ -105,7 +108,9 @@ def emulate(
     if python is not None and against is None:
         raise UsageError("--python needs --against")
     overrides = _overrides(settings)
-    build = BuildSpec(target, model_type, trust_remote_code, overrides=overrides)
+    build = BuildSpec(
+        target.path, model_type, trust_remote_code, overrides=overrides, name=target.name
+    )
     spec = EmulateSpec(build, weights, seed, steps, tolerance)
     if against is None:
         report = run(spec, timeout=timeout, verbose=verbose)

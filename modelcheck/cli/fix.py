@@ -18,6 +18,7 @@ from modelcheck.cli.options import (
     split_codes,
     vllm_releases_option,
 )
+from modelcheck.cli.targets import refuse_hub
 from modelcheck.errors import ExitCode, MissingDependency, UsageError
 from modelcheck.findings import Finding, Severity
 
@@ -77,6 +78,7 @@ def fix(**values: Any) -> int:
     nothing was written because the fixes change the model's numbers.
     """
     options = Options(**values)
+    refuse_hub((options.folder,), "fix")
     _check_use(options)
     return _run(options)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelcheck.cli.options import chosen_contract, chosen_contracts, note, split_codes
+from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
     help="Seconds after which a process is stopped. [default: 300, with --load 900]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@repository
 def gate(
-    target: str,
+    target: Target,
     update: bool,
     lock: str | None,
     vllm: str | None,
@@ -61,8 +63,9 @@ def gate(
 ) -> int:
     """Fail when a class fuses less than modelcheck.lock says.
 
-    FOLDER has a config.json. Exits with 1 when something is lost, with 2 when a recorded fusion
-    could not be checked; what fuses more is only noted.
+    FOLDER has a config.json, or is hf://org/name[@revision] on the Hugging Face Hub. Exits with 1
+    when something is lost, with 2 when a recorded fusion could not be checked; what fuses more is
+    only noted.
     """
     from modelcheck.dryrun.target import BuildSpec
     from modelcheck.gate import lock as locks
@@ -78,7 +81,9 @@ def gate(
     ):
         if wrong:
             raise UsageError(message)
-    spec = BuildSpec(target, None, trust_remote_code, full_depth=True)
+    if target.snapshot is not None and lock is None:
+        raise UsageError(f"{target.snapshot.uri} needs --lock FILE, which names a file here")
+    spec = BuildSpec(target.path, None, trust_remote_code, full_depth=True, name=target.name)
     known = _releases(vllm, matrix)
     path = Path(lock) if lock is not None else (spec.folder or Path()) / locks.NAME
     model = Model(spec, load, static, python, timeout)

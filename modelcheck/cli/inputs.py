@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from modelcheck.baseline import Baseline
 from modelcheck.errors import UnreadableFile
 from modelcheck.findings import Finding
 from modelcheck.releases import ReleaseScanner
@@ -15,6 +15,9 @@ from modelcheck.report.sources import lines_of
 from modelcheck.scan import ScanResult
 from modelcheck.settings import common_folder, is_excluded
 from modelcheck.source.discovery import Discovered, discover
+
+if TYPE_CHECKING:
+    from modelcheck.baseline import Baseline
 
 STDIN = "-"
 DEFAULT_NAME = "modeling_stdin.py"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, ModelcheckError, UsageError
 
 if TYPE_CHECKING:
@@ -64,8 +65,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="How the result is shown.",
 )
+@repository
 def load(
-    target: str | None,
+    target: Target,
     model_type: str | None,
     trust_remote_code: bool,
     python: str | None,
@@ -80,15 +82,16 @@ def load(
 ) -> int:
     """Build a model in vLLM and show what really fused, beside what dryrun said.
 
-    FOLDER has a config.json. With --parity or --tp a small model with random float32 weights
-    runs in transformers and in vLLM's engine instead, and the numbers are compared.
+    FOLDER has a config.json, or is hf://org/name[@revision] on the Hugging Face Hub. With
+    --parity or --tp a small model with random float32 weights runs in transformers and in vLLM's
+    engine instead, and the numbers are compared.
 
     Exits with 0 when both agree, with 1 when they differ.
     """
     from modelcheck.dryrun.target import BuildSpec
     from modelcheck.vllm.load import run_load
 
-    spec = BuildSpec(target, model_type, trust_remote_code, full_depth)
+    spec = BuildSpec(target.path, model_type, trust_remote_code, full_depth, name=target.name)
     if parity or tp > 1:
         if engine or device != "meta":
             raise UsageError(

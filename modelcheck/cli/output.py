@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from modelcheck.cli.options import note
+from modelcheck.cli.targets import Targets
 from modelcheck.errors import UsageError
-from modelcheck.findings import Finding
 from modelcheck.releases import ReleaseScanner
 from modelcheck.report import Report, render
 from modelcheck.report.text import terminal_width, use_colour
@@ -35,6 +35,7 @@ class Output:
     file: str | None = None
     statistics: bool = False
     stream: TextIO | None = None
+    targets: Targets = field(default_factory=lambda: Targets(()))
 
     def show(
         self,
@@ -57,25 +58,26 @@ class Output:
             verdicts=verdicts,
             releases_of=scanner.releases_of,
         )
-        text = self._text(report, scanner, verdicts)
+        text = self._text(report, scanner)
         if self.file is not None:
-            _write(self.file, text)
+            write(self.file, text, "--output-file")
         elif text:
             print(text, file=out)
         out.flush()
         if self.output_format in (*PEOPLE, "concise") and result.findings and not result.failing:
             note("info findings do not fail a run")
 
-    def _text(self, report: Report, scanner: ReleaseScanner, verdicts: Sequence[Verdict]) -> str:
+    def _text(self, report: Report, scanner: ReleaseScanner) -> str:
         if self.statistics:
             from modelcheck.report import statistics
 
             as_json = self.output_format == "json"
             return statistics.render_json(report) if as_json else statistics.render(report)
         if self.output_format == "json":
-            return render(self.output_format, report)
-        named = tuple(_with_releases(f, scanner) for f in report.findings)
-        report = dataclasses.replace(report, findings=named)
+            return render(self.output_format, self.targets.renamed(report))
+        named = tuple(scanner.with_releases(f) for f in report.findings)
+        report = self.targets.renamed(dataclasses.replace(report, findings=named))
+        verdicts = report.verdicts
         said = lines(verdicts)
         if self.output_format in PEOPLE:
             return "\n\n".join(filter(None, ["\n".join(said), render(self.output_format, report)]))
@@ -85,18 +87,10 @@ class Output:
         return render(self.output_format, report)
 
 
-def _with_releases(finding: Finding, scanner: ReleaseScanner) -> Finding:
-    """A finding that says which of the releases it is about, when not about all."""
-    releases = scanner.releases_of(finding)
-    if len(releases) == len(scanner.contracts):
-        return finding
-    message = f"{finding.message} [vLLM {', '.join(releases)}]"
-    return dataclasses.replace(finding, message=message)
-
-
-def _write(path: str, text: str) -> None:
+def write(path: str, text: str, option: str) -> None:
+    """Write a report to the file that an option names. Raises `UsageError`."""
     try:
         with open(path, "w", encoding="utf-8") as stream:
             stream.write(f"{text}\n" if text else "")
     except OSError as error:
-        raise UsageError(f"--output-file: {path}: {error.strerror}") from None
+        raise UsageError(f"{option}: {path}: {error.strerror}") from None

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelcheck import baseline as baselines
 from modelcheck import settings as configuration
 from modelcheck.cli.inputs import DEFAULT_NAME, STDIN, Filters, Look
 from modelcheck.cli.options import (
@@ -21,12 +20,16 @@ from modelcheck.cli.options import (
     vllm_releases_option,
 )
 from modelcheck.cli.output import Output
+from modelcheck.cli.targets import Targets, opened, refuse_hub
 from modelcheck.errors import ExitCode, UsageError
 from modelcheck.releases import ReleaseScanner
 from modelcheck.report import FORMATS
 from modelcheck.report.model import plural
 from modelcheck.scan import ScanResult, Selection
 from modelcheck.settings import Settings
+
+if TYPE_CHECKING:
+    from modelcheck.baseline import Baseline
 
 CODES_HELP = "Codes or their beginnings, comma-separated: MC1,MC301."
 
@@ -90,12 +93,16 @@ CODES_HELP = "Codes or their beginnings, comma-separated: MC1,MC301."
 def scan(**values: Any) -> int:
     """Check modeling files, folders and model repositories; - is standard input.
 
+    hf://org/name[@revision] is a repository of the Hugging Face Hub: only its Python and JSON
+    files and the names of its weights are fetched, and nothing is executed.
+
     Options that are not given come from [tool.modelcheck] in the nearest pyproject.toml, or from
     modelcheck.toml. Exits with 1 when something is found that is worse than info.
     """
     options = Options(**values)
     _check_use(options)
-    return _run(options)
+    with opened(options.paths, weights=True) as targets:
+        return _run(replace(options, paths=targets.paths), targets)
 
 
 @dataclass(frozen=True)
@@ -155,11 +162,21 @@ def _check_use(options: Options) -> None:
     for message, applies in wrong.items():
         if applies:
             raise UsageError(message)
+    for option, given in {
+        "--fix": options.fix,
+        "--diff": options.diff,
+        "--baseline": options.baseline,
+        "--write-baseline": options.write_baseline,
+        "--changed-only": options.changed_only,
+    }.items():
+        if given:
+            refuse_hub(options.paths, option)
 
 
-def _run(options: Options) -> int:
-    settings = configuration.load(options.places, options.config, options.isolated)
-    output = _output(options, settings)
+def _run(options: Options, targets: Targets) -> int:
+    places = options.places if options.stdin else targets.nearby
+    settings = configuration.load(places, options.config, options.isolated)
+    output = _output(options, settings, targets)
     scanner = ReleaseScanner(
         chosen_contracts(split_codes(options.vllm) or settings.vllm),
         _selection(options, settings),
@@ -175,9 +192,11 @@ def _run(options: Options) -> int:
     )
     result = look.scan()
     if options.write_baseline is not None:
+        from modelcheck import baseline as baselines
+
         count = baselines.write(options.write_baseline, result.findings, look.lines)
         note(f"{plural(count, 'finding')} written to {options.write_baseline}")
-        return _status(replace(result, findings=()), options)
+        return _status(replace(result, findings=()), options, targets)
     if options.fix or options.diff:
         from modelcheck.cli.fixes import fix_files, fix_stdin
 
@@ -188,20 +207,20 @@ def _run(options: Options) -> int:
     if not options.diff:
         shown = replace(result, findings=tuple(look.new(result.findings)))
         output.show(shown, scanner, scanner.verdicts(result), look.texts)
-    return _status(replace(result, findings=tuple(look.new(result.findings))), options)
+    return _status(replace(result, findings=tuple(look.new(result.findings))), options, targets)
 
 
-def _status(result: ScanResult, options: Options) -> int:
+def _status(result: ScanResult, options: Options, targets: Targets) -> int:
     for error in result.unreadable:
-        note(f"error: {error}")
+        note(f"error: {targets.named(error)}")
     for path in result.empty:
-        note(f"error: no modeling file found in {path}")
+        note(f"error: no modeling file found in {targets.shown(path)}")
     if result.unreadable or result.empty:
         return ExitCode.USAGE
     return ExitCode.FINDINGS if result.failing and not options.exit_zero else ExitCode.OK
 
 
-def _output(options: Options, settings: Settings) -> Output:
+def _output(options: Options, settings: Settings, targets: Targets) -> Output:
     name = options.output_format or settings.output_format or "text"
     if name not in FORMATS:
         raise UsageError(
@@ -211,7 +230,7 @@ def _output(options: Options, settings: Settings) -> Output:
         raise UsageError(f"--statistics goes with the formats text and json, not {name}")
     # With --fix, standard output is for the text that was mended.
     stream = sys.stderr if options.stdin and options.fix else None
-    return Output(name, options.output_file, options.statistics, stream)
+    return Output(name, options.output_file, options.statistics, stream, targets)
 
 
 def _selection(options: Options, settings: Settings) -> Selection:
@@ -237,17 +256,17 @@ def _filters(options: Options, settings: Settings) -> Filters:
     )
 
 
-def _baseline(options: Options, settings: Settings) -> baselines.Baseline | None:
-    if options.write_baseline is not None:
+def _baseline(options: Options, settings: Settings) -> Baseline | None:
+    if options.write_baseline is not None or not (options.baseline or settings.baseline):
         return None
+    from modelcheck import baseline as baselines  # costs what reading a small file does
+
     if options.baseline is None and settings.baseline is not None:
         return baselines.read(os.path.join(settings.root, settings.baseline))
     return baselines.read(options.baseline) if options.baseline is not None else None
 
 
-def _note_unused(
-    baseline: baselines.Baseline, look: Look, result: ScanResult, codes: set[str]
-) -> None:
+def _note_unused(baseline: Baseline, look: Look, result: ScanResult, codes: set[str]) -> None:
     unused = baseline.unused(result.findings, look.lines, look.scanner.checked, codes)
     for entry in unused[:10]:
         note(f"{baseline.path}: unused: {entry}")

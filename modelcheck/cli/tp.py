@@ -7,6 +7,7 @@ import json
 import click
 
 from modelcheck.cli.options import chosen_contract, note, vllm_option
+from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, UsageError
 
 
@@ -42,8 +43,9 @@ from modelcheck.errors import ExitCode, UsageError
     help="How the result is shown.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --output-format json.")
+@repository
 def tp(
-    target: str | None,
+    target: Target,
     model_type: str | None,
     trust_remote_code: bool,
     sizes: str,
@@ -55,8 +57,9 @@ def tp(
 ) -> int:
     """Show how vLLM shards each linear layer over ranks, and what breaks.
 
-    FOLDER has a config.json. The style of a layer comes from a fuser, else from the model's
-    plan, else it is replicated. Needs torch, not vLLM.
+    FOLDER has a config.json, or is hf://org/name[@revision] on the Hugging Face Hub. The style of
+    a layer comes from a fuser, else from the model's plan, else it is replicated. Needs torch,
+    not vLLM.
 
     Exits with 0 when every size works, with 1 when vLLM would stop or serve other numbers.
     """
@@ -64,7 +67,7 @@ def tp(
     from modelcheck.tensor_parallel import run_tp
 
     chosen_contract(vllm)
-    spec = BuildSpec(target, model_type, trust_remote_code)
+    spec = BuildSpec(target.path, model_type, trust_remote_code, name=target.name)
     report = run_tp(spec, _sizes(sizes), vllm=vllm, timeout=timeout, verbose=verbose)
     if as_json or output_format == "json":
         print(json.dumps(report.to_json(), indent=2))

@@ -26,6 +26,7 @@ class BuildSpec:
 
     ``overrides`` are configuration values that replace those of the file or the type.
     ``any_class`` builds what vLLM refuses too: a type of transformers without an AutoModel.
+    ``name`` is what messages call the model, its path without one.
     """
 
     path: str | None = None
@@ -34,11 +35,12 @@ class BuildSpec:
     full_depth: bool = False
     any_class: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
 
     @property
     def target(self) -> str:
         """The name to call it by in messages."""
-        return self.path or self.model_type or ""
+        return self.name or self.path or self.model_type or ""
 
     @property
     def folder(self) -> Path | None:

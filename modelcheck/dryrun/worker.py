@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from modelcheck.dryrun.results import DryrunReport
 from modelcheck.dryrun.target import BuildSpec, check_target
-from modelcheck.errors import WorkerError
 from modelcheck.fusers.contract import Contract, contract_for, is_newer
 from modelcheck.worker import run_job
 
@@ -85,12 +84,15 @@ def _ask(
         "graphs_of": graphs_of,
         "numerics": numerics,
     }
-    try:
-        return run_job(JOB, payload, timeout=timeout, memory_mb=MEMORY_MB, python=python, env=QUIET)
-    except WorkerError as error:
-        named = WorkerError(f"{spec.target}: {error}")
-        named.exit_code = error.exit_code
-        raise named from None
+    return run_job(
+        JOB,
+        payload,
+        about=spec.target,
+        timeout=timeout,
+        memory_mb=MEMORY_MB,
+        python=python,
+        env=QUIET,
+    )
 
 
 def job(payload: dict[str, Any]) -> dict[str, Any]:

@@ -20,13 +20,14 @@ def document(report: Report) -> dict[str, Any]:
     """The whole report; columns and lines are 1-based, ``end_column`` is exclusive.
 
     ``verdict`` is the line of a single model in a single release, ``releases`` of a finding the
-    vLLM releases that have it.
+    vLLM releases that have it, ``sources`` the repositories of the Hub that were read.
     """
     single = report.verdicts[0].full if len(report.verdicts) == 1 else report.verdict_line
     releases_of = report.releases_of or (lambda _: [report.vllm] if report.vllm else [])
     return {
         "schema": SCHEMA,
         "vllm": report.vllm,
+        "sources": [{"name": n, "url": u, "commit": c} for n, u, c in report.sources],
         "verdict": single or None,
         "verdicts": [verdict.to_json() for verdict in report.verdicts],
         "findings": [

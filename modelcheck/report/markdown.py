@@ -23,7 +23,7 @@ def render(report: Report) -> str:
     else:
         parts.append(f"Nothing to report (files checked: {report.files}).")
     if report.findings:
-        parts.append(_table(report.findings, LIMIT - sum(map(len, parts)) - 100))
+        parts.append(findings_table(report.findings, LIMIT - sum(map(len, parts)) - 100))
     if report.unreadable:
         lines = [f"- {_unreadable(error)}" for error in report.unreadable[:50]]
         if more := len(report.unreadable) - len(lines):
@@ -32,7 +32,8 @@ def render(report: Report) -> str:
     return "\n\n".join(parts)
 
 
-def _table(findings: tuple[Finding, ...], room: int) -> str:
+def findings_table(findings: tuple[Finding, ...], room: int) -> str:
+    """One row for each finding, as many as ``room`` characters hold."""
     rows = ["| severity | rule | where | what |", "| --- | --- | --- | --- |"]
     shown = 0
     for finding in findings:

@@ -31,7 +31,8 @@ class Report:
     the text of files that are not on disk (standard input) by the path in the findings.
     ``colour`` and ``width`` (columns, 0 for any) are those of the terminal, for people's formats.
     ``verdicts`` has each model in each release, ``releases_of`` the releases of a finding: JSON
-    shows both, the other formats ``verdict``.
+    shows both, the other formats ``verdict``. ``sources`` are the repositories of the Hub that
+    were read: as the user named them, their pages, and their commits.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -44,6 +45,7 @@ class Report:
     texts: Mapping[str, str] = field(default_factory=dict)
     verdicts: Sequence[ModelVerdict] = ()
     releases_of: Callable[[Finding], Sequence[str]] | None = None
+    sources: Sequence[tuple[str, str, str]] = ()
 
     @property
     def verdict_line(self) -> str:
@@ -77,6 +79,8 @@ def from_here(path: str) -> str:
 
     CI services want paths from the root of the checkout, where their jobs run.
     """
+    if "://" in path:  # of the Hub
+        return path
     try:
         relative = os.path.relpath(path)
     except ValueError:  # another drive

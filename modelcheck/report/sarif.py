@@ -53,7 +53,7 @@ def document(report: Report) -> Json:
     properties = {"vllm": report.vllm}
     if report.verdict_line:
         properties["verdict"] = report.verdict_line
-    run = {
+    run: Json = {
         "tool": {
             "driver": {
                 "name": "modelcheck",
@@ -72,6 +72,10 @@ def document(report: Report) -> Json:
         "results": results,
         "properties": properties,
     }
+    if report.sources:
+        run["versionControlProvenance"] = [
+            {"repositoryUri": url, "revisionId": commit} for _, url, commit in report.sources
+        ]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
@@ -120,6 +124,8 @@ def _location(finding: Finding) -> Json:
 
 def _artifact(path: str) -> Json:
     here = from_here(path)
+    if "://" in here:
+        return {"uri": quote(here, safe=":/@%")}
     if Path(here).is_absolute():
         return {"uri": Path(here).as_uri()}
     return {"uri": quote(os.fsencode(here)), "uriBaseId": ROOT}

@@ -12,9 +12,9 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import ModuleType
 
 from modelcheck.errors import UsageError
@@ -95,9 +95,24 @@ class Rule:
     code: str
     name: str  # the module's stem with dashes: "attention-not-dispatched"
     family: str
-    summary: str  # first line of the docstring
-    sections: dict[str, str]
+    documentation: str  # the module's docstring
     check: Callable[[Context], Iterable[Finding]]
+
+    @cached_property
+    def _pieces(self) -> list[str]:
+        text = inspect.cleandoc(self.documentation)
+        return re.split(rf"^({'|'.join(HEADINGS)})$\n-+\n", text, flags=re.MULTILINE)
+
+    @cached_property
+    def summary(self) -> str:
+        """The first line of the documentation."""
+        return (self._pieces[0].strip().splitlines() or [""])[0]
+
+    @cached_property
+    def sections(self) -> Mapping[str, str]:
+        """What stands below each of `HEADINGS`."""
+        pieces = self._pieces
+        return {pieces[i]: pieces[i + 1].strip() for i in range(1, len(pieces) - 1, 2)}
 
     @property
     def title(self) -> str:
@@ -148,15 +163,11 @@ def codes_of(text: str) -> frozenset[str]:
 
 
 def _rule(module: ModuleType) -> Rule:
-    text = inspect.cleandoc(module.__doc__ or "")
-    pieces = re.split(rf"^({'|'.join(HEADINGS)})$\n-+\n", text, flags=re.MULTILINE)
-    sections = {pieces[i]: pieces[i + 1].strip() for i in range(1, len(pieces) - 1, 2)}
     _, _, family, stem = module.__name__.split(".")
     return Rule(
         code=module.CODE,
         name=stem.replace("_", "-"),
         family=family,
-        summary=pieces[0].strip().splitlines()[0] if pieces[0].strip() else "",
-        sections=sections,
+        documentation=module.__doc__ or "",
         check=module.check,
     )
