@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelcheck.cli.options import chosen_contract, chosen_contracts, note, split_codes
+from modelcheck.cli.options import (
+    chosen_contract,
+    chosen_contracts,
+    chosen_transformers,
+    note,
+    split_codes,
+)
 from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, UsageError
 
@@ -28,6 +34,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--matrix", metavar="VERSIONS", help="Judge by each of these vLLM releases: 0.28,0.30,0.33."
+)
+@click.option(
+    "--transformers",
+    metavar="VERSIONS",
+    help="Give the verdict for each of these transformers releases too: 5.16,5.19.",
 )
 @click.option(
     "--trust-remote-code",
@@ -54,6 +65,7 @@ def gate(
     lock: str | None,
     vllm: str | None,
     matrix: str | None,
+    transformers: str | None,
     trust_remote_code: bool,
     static: bool,
     load: bool,
@@ -77,6 +89,7 @@ def gate(
         (load and matrix, "--load asks the installed vLLM, not --matrix"),
         (vllm and matrix, "--vllm and --matrix exclude each other"),
         (update and matrix, "--update records one vLLM release, not --matrix"),
+        (update and transformers, "--update records what is in use, not --transformers"),
         (python and not load, "--python needs --load"),
     ):
         if wrong:
@@ -90,7 +103,7 @@ def gate(
     recorded = None if update else locks.read(path)
     if recorded is None:
         return _update(model, path, known, as_json)
-    return _check(model, recorded, known, as_json)
+    return _check(model, recorded, known, _transformers(transformers), as_json)
 
 
 def _releases(vllm: str | None, matrix: str | None) -> list[str]:
@@ -101,6 +114,18 @@ def _releases(vllm: str | None, matrix: str | None) -> list[str]:
             raise UsageError("--matrix names no vLLM release, try 0.28,0.30,0.33")
         return [contract.version for contract in chosen_contracts(named)]
     return [chosen_contract(vllm).version] if vllm is not None else []
+
+
+def _transformers(named: str | None) -> list[str]:
+    """The transformers releases asked for, oldest first."""
+    from packaging.version import Version
+
+    if named is None:
+        return []
+    found = {str(chosen_transformers(part)) for part in split_codes((named,))}
+    if not found:
+        raise UsageError("--transformers names no release, try 5.16,5.19")
+    return sorted(found, key=Version)
 
 
 def _default(model: Model, recorded: Lock | None) -> str:
@@ -136,10 +161,12 @@ def _update(model: Model, path: Path, known: list[str], as_json: bool) -> int:
     return ExitCode.OK
 
 
-def _check(model: Model, recorded: Lock, known: list[str], as_json: bool) -> int:
+def _check(
+    model: Model, recorded: Lock, known: list[str], transformers: list[str], as_json: bool
+) -> int:
     from modelcheck.gate.check import check, to_json
 
-    report = check(model, recorded, known or [_default(model, recorded)])
+    report = check(model, recorded, known or [_default(model, recorded)], transformers)
     if as_json:
         print(json.dumps(to_json(report), indent=2))
     else:

@@ -65,10 +65,12 @@ class Check:
     """What one vLLM release makes of a model, against a lock.
 
     ``worse`` says that the verdict has become a grave one, "" where not; ``fits`` whether the
-    ``wanted`` range of this vLLM release has the transformers release that was looked at.
+    ``wanted`` range of this vLLM release has the transformers release that was looked at, or
+    the one that the verdict is for (``transformers``, "" where none was asked for).
     """
 
     vllm: str
+    transformers: str
     wanted: str
     fits: bool
     verdict: str
@@ -125,8 +127,14 @@ def record(model: Model, release: str) -> tuple[Lock, tuple[str, ...]]:
     )
 
 
-def check(model: Model, lock: Lock, releases: Sequence[str]) -> GateReport:
-    """Check a lock for several vLLM releases. Raises a `ModelcheckError` of one line."""
+def check(
+    model: Model, lock: Lock, releases: Sequence[str], transformers: Sequence[str] = ()
+) -> GateReport:
+    """Check a lock for several vLLM releases. Raises a `ModelcheckError` of one line.
+
+    The verdict is given for each of the ``transformers`` releases too, none of which need be
+    installed: the scan knows what each of them removed. What fuses is told from the one in use.
+    """
     walks = {release: walk(lock.vllm, release) for release in releases}
     between = [r for path in walks.values() for r in path]
     asked = list(dict.fromkeys([*releases, *between]))
@@ -135,12 +143,14 @@ def check(model: Model, lock: Lock, releases: Sequence[str]) -> GateReport:
     if model.load and any(walks.values()):
         # vLLM itself speaks for one release only; where a loss began, the contracts tell.
         history = Model(model.spec, static=model.static).measure(asked)
-    judged = verdicts(model, [contract_for(release) for release in releases])
+    contracts = [contract_for(release) for release in releases]
+    judged = {other: verdicts(model, contracts, other) for other in transformers or (None,)}
     checks = tuple(
         _Comparison(model, lock, measured, measured.seen[release], history, walks[release]).check(
-            judged[contract_for(release).version]
+            judged[other][contract_for(release).version], other
         )
         for release in releases
+        for other in judged
     )
     notes = [*measured.notes]
     if lock.evidence is not measured.evidence:
@@ -161,10 +171,12 @@ def walk(start: str, end: str) -> tuple[str, ...]:
     return tuple(contract.version for contract in (*known[a:b:step], last))
 
 
-def verdicts(model: Model, contracts: Sequence[Contract]) -> Mapping[str, Verdict]:
+def verdicts(
+    model: Model, contracts: Sequence[Contract], transformers: str | None = None
+) -> Mapping[str, Verdict]:
     """The scan's verdict on a model, by vLLM release."""
     ordered = sorted({c.version: c for c in contracts}.values(), key=lambda c: Version(c.version))
-    scanner = ReleaseScanner(ordered)
+    scanner = ReleaseScanner(ordered, transformers=transformers)
     folder = str(model.spec.folder)
     result = scanner.scan([folder])
     found = {verdict.vllm: verdict for verdict in scanner.verdicts(result)}
@@ -185,14 +197,15 @@ class _Comparison:
     history: Measurement
     path: tuple[str, ...]
 
-    def check(self, verdict: Verdict) -> Check:
+    def check(self, verdict: Verdict, asked: str | None) -> Check:
         contract = contract_for(self.seen.vllm)
-        transformers = self.measured.transformers
+        transformers = asked or self.measured.transformers
         fits = transformers is None or SpecifierSet(contract.transformers).contains(
             transformers, prereleases=True
         )
         return Check(
             vllm=self.seen.vllm,
+            transformers=asked or "",
             wanted=contract.transformers,
             fits=fits,
             verdict=str(verdict.outcome),
@@ -333,6 +346,7 @@ def to_json(report: GateReport) -> dict[str, Any]:
 def _check_json(check: Check) -> dict[str, Any]:
     return {
         "vllm": check.vllm,
+        "transformers": check.transformers or None,
         "transformers_wanted": check.wanted,
         "transformers_fits": check.fits,
         "verdict": check.verdict,

@@ -125,6 +125,7 @@ class Model:
         answer = run_job(
             JOB,
             {"spec": self.spec.to_json(), "releases": list(releases)},
+            about=self.spec.target,
             timeout=self.timeout or TIMEOUT,
             memory_mb=MEMORY_MB,
             env=QUIET,

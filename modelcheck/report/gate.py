@@ -29,7 +29,8 @@ def lines(report: GateReport) -> Iterator[str]:
     """One line for each thing lost, gained or not known, then what came of it."""
     several = len(report.checks) > 1
     for check in report.checks:
-        release = f" [vLLM {check.vllm}]" if several else ""
+        beside = f", transformers {check.transformers}" if check.transformers else ""
+        release = f" [vLLM {check.vllm}{beside}]" if several else ""
         for line in _lines_of(check, report.lock.verdict):
             yield line + release
     yield summary(report)
@@ -66,7 +67,7 @@ def summary(report: GateReport) -> str:
     total = sum(check.expected for check in report.checks)
     lost = sum(len(check.lost) for check in report.checks)
     unknown = sum(len(check.undecided) for check in report.checks)
-    releases = ", ".join(check.vllm for check in report.checks)
+    releases = ", ".join(dict.fromkeys(check.vllm for check in report.checks))
     outcome = f"{lost} of {plural(total, 'recorded fusion')} lost" if lost else "nothing is lost"
     if not lost and any(check.worse for check in report.checks):
         outcome = "no fusion is lost, but the verdict is worse"
@@ -88,7 +89,10 @@ def _table(report: GateReport) -> object:
     shown.add_column("Lost", overflow="fold", ratio=1)
     for check in report.checks:
         kept = check.expected - len(check.lost) - len(check.undecided)
-        wanted = check.wanted if check.fits else f"{check.wanted}, not {report.transformers}"
+        looked_at = check.transformers or report.transformers
+        wanted = check.wanted if check.fits else f"{check.wanted}, not {looked_at}"
+        if check.transformers and check.fits:
+            wanted = check.transformers
         gone = ", ".join(f"{lost.class_name} {lost.fuser}" for lost in check.lost)
         shown.add_row(
             check.vllm,

@@ -219,6 +219,22 @@ def test_the_matrix(repo: Path, command: Command) -> None:
     assert done.returncode == 0
 
 
+def test_the_verdict_for_other_releases_of_transformers(repo: Path, command: Command) -> None:
+    """An import that transformers 5.0 removed: refused there, whatever is installed."""
+    assert command("gate", "tarn", "--static", "--update", "--vllm", "0.32").returncode == 0
+    model = repo / "modeling_tarn.py"
+    model.write_text(f"from transformers.utils import is_torch_fx_available\n{model.read_text()}")
+    arguments = ("gate", "tarn", "--static", "--vllm", "0.32", "--transformers", "4.50,5.19")
+    ran = command(*arguments)
+    assert ran.returncode == 1
+    said = [line for line in ran.stdout.splitlines() if "was serves" in line]
+    assert len(said) == 1 and said[0].endswith("[vLLM 0.32.0, transformers 5.19]"), ran.stdout
+    rows = json.loads(command(*arguments, "--json").stdout)["releases"]
+    assert [row["transformers"] for row in rows] == ["4.50", "5.19"]
+    assert [row["transformers_fits"] for row in rows] == [False, True]
+    assert [bool(row["verdict_worse"]) for row in rows] == [False, True]
+
+
 def test_json(repo: Path, command: Command) -> None:
     recorded(repo)
     wanted = CHANGES["wrapped activation"]
