@@ -23,6 +23,7 @@ from modelcheck.rules.base import Context
 from modelcheck.source.attention import Dispatch, attention_of
 from modelcheck.source.basemodel import BaseModel, base_models, is_encoder_decoder, reads_text
 from modelcheck.source.bodies import body, reached_methods, self_name
+from modelcheck.source.callpath import takes_input_ids
 from modelcheck.source.classes import ClassInfo, FileIndex, is_self_attribute
 from modelcheck.source.config_defaults import read_config_class
 from modelcheck.source.memory import remembered
@@ -107,7 +108,9 @@ def _trees(file: FileIndex, repo: Repo | None, contract: Contract) -> tuple[tupl
 
 def _translates(base: BaseModel) -> bool:
     """Is it an encoder and a decoder of text?"""
-    return is_encoder_decoder(base) and base.decoder is not None and reads_text(base.decoder)
+    if base.decoder is None or not takes_input_ids(base.info):
+        return False  # DETR's decoder reads embeddings, but no text
+    return is_encoder_decoder(base) and reads_text(base.decoder)
 
 
 def _config_of(info: ClassInfo, repo: Repo | None, contract: Contract) -> Config | None:

@@ -6,6 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Set
 from functools import cached_property
+from operator import attrgetter
 from typing import TypeVar
 
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, is_self_attribute
@@ -39,7 +40,10 @@ class Body:
         """Every node of exactly this type; statements and expressions by position."""
         found = self._sorted.get(kind)
         if found is None:
-            found = self._sorted[kind] = sorted(self.some(kind), key=_position)
+            found = self.some(kind)
+            if len(found) > 1 and kind._attributes:  # a comprehension has no position
+                found = sorted(found, key=_POSITION)
+            self._sorted[kind] = found
         return found  # type: ignore[return-value]
 
     @property
@@ -99,11 +103,7 @@ class Body:
         return not names.isdisjoint(self.identifiers)
 
 
-def _position(node: ast.AST) -> tuple[int, int]:
-    try:
-        return node.lineno, node.col_offset  # type: ignore[attr-defined]
-    except AttributeError:  # a comprehension, an argument list
-        return 0, 0
+_POSITION = attrgetter("lineno", "col_offset")
 
 
 @remembered(maxsize=8192)
