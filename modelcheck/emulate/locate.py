@@ -5,7 +5,7 @@ Also used under an old transformers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -78,10 +78,19 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
         "inputs": {
             name: torch.cat([p["inputs"][name] for p in parts])
             for name in names
-            if all(name in p["inputs"] for p in parts)
+            if all(name in p["inputs"] for p in parts) and _fit(p["inputs"][name] for p in parts)
         },
-        "outputs": [torch.cat(values) for values in zip(*(p["outputs"] for p in parts))],  # noqa: B905
+        "outputs": [
+            torch.cat(values)
+            for values in zip(*(p["outputs"] for p in parts), strict=False)
+            if _fit(values)
+        ],
     }
+
+
+def _fit(parts: Iterable[torch.Tensor]) -> bool:
+    """Are the rows of these as long? Those of a mask of [tokens, tokens] are not."""
+    return len({part.shape[1:] for part in parts}) == 1
 
 
 def selected(captures: Captures, rows: Sequence[int]) -> Captures:

@@ -16,7 +16,7 @@ from modelcheck.emulate.results import (
     VersionsReport,
 )
 from modelcheck.emulate.spec import WEIGHTS, EmulateSpec
-from modelcheck.errors import UsageError, WorkerError
+from modelcheck.errors import UsageError
 from modelcheck.worker import run_job
 
 JOB = "modelcheck.emulate.worker:job"
@@ -125,15 +125,13 @@ def _run(
     python: str | None,
     verbose: bool,
 ) -> dict[str, Any]:
-    try:
-        return run_job(
-            job,
-            payload,
-            timeout=timeout,
-            memory_mb=MEMORY_MB,
-            python=python,
-            env=QUIET,
-            verbose=verbose,
-        )
-    except WorkerError as error:
-        raise WorkerError(f"{spec.build.target}: {error}") from None
+    return run_job(
+        job,
+        payload,
+        about=spec.build.target,
+        timeout=timeout,
+        memory_mb=MEMORY_MB,
+        python=python,
+        env=QUIET,
+        verbose=verbose,
+    )

@@ -218,6 +218,16 @@ def _embeds_note(engine: Engine, prompts: Sequence[Sequence[int]], tolerance: fl
     return [f"inputs_embeds give other outputs than input_ids ({gap:.2g}): prompt embeddings only"]
 
 
+def _checkpoint(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The weights by the names that a checkpoint has them under, if the code renames any."""
+    state = dict(model.state_dict())
+    try:
+        from transformers.core_model_loading import revert_weight_conversion
+    except ImportError:  # before transformers 5 nothing is renamed
+        return state
+    return dict(revert_weight_conversion(model, state))
+
+
 def _write(
     record: str, models: Models, sequences: Sequence[Fed], ours: Sequence[torch.Tensor]
 ) -> None:
@@ -225,7 +235,7 @@ def _write(
     fed = [list(s.fed) for s in sequences]
     torch.save(
         {
-            "state": dict(models.whole.state_dict()),
+            "state": _checkpoint(models.whole),
             "has_head": models.has_head,
             "base_class": type(models.base).__name__,
             "sequences": fed,

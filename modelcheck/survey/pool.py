@@ -7,7 +7,6 @@ import json
 import os
 import queue
 import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,11 +18,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from modelcheck.errors import WorkerError
-from modelcheck.worker import OFFLINE
+from modelcheck.worker import Guarded, death, environment
 
 STARTUP = 180.0  # seconds for a worker's imports; torch and transformers take 5 to 30
 MEMORY_MB = 8192
-QUIET = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+QUIET = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 TAIL = 4096
 
 T = TypeVar("T")
@@ -76,27 +75,19 @@ class Worker:
 
     def __init__(self, setup: Setup) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="modelcheck-")
-        shown = Path(self._folder.name, "path")
-        shown.mkdir()
-        # Only modelcheck itself, not the site-packages that it may be installed in.
-        (shown / "modelcheck").symlink_to(Path(__file__).resolve().parent.parent)
-        environ = {**os.environ, **OFFLINE, **QUIET, **setup.env}
-        paths = [str(shown), *filter(None, [environ.get("PYTHONPATH")])]
-        environ["PYTHONPATH"] = os.pathsep.join(paths)
-        self._log = open(Path(self._folder.name, "log.txt"), "w+b")  # noqa: SIM115
+        folder = Path(self._folder.name)
+        self._log = open(folder / "log.txt", "w+b")  # noqa: SIM115
         self._buffer = b""
         self._said = 0  # where the log of the job begins
-        try:
-            self._process = subprocess.Popen(
-                [setup.python or sys.executable, "-P", "-m", "modelcheck.survey.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                env=environ,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise WorkerError(f"a worker cannot be started: {error.strerror or error}") from None
+        self._guarded = Guarded(
+            [setup.python or sys.executable, "-P", "-m", "modelcheck.survey.worker"],
+            memory_mb=setup.memory_mb,
+            env=environment(folder, {**QUIET, **setup.env}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
+        self._process = self._guarded.process
         self._setup = setup
 
     def ready(self) -> None:
@@ -139,21 +130,20 @@ class Worker:
         return line
 
     def _cause(self) -> str:
-        code = self._process.wait()
-        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        try:
+            code = self._guarded.wait()
+        except WorkerError as error:  # a limit
+            return str(error)
         self._log.seek(max(self._said, self._log.seek(0, os.SEEK_END) - TAIL))
-        said = self._log.read().decode(errors="replace").strip().splitlines()
-        return ": ".join([how, *said[-1:]])
+        return death(code, self._log.read().decode(errors="replace").strip())
 
     def kill(self) -> None:
         """End the process and whatever it started; whoever waits for its answer is told."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._guarded.hang_up()
 
     def stop(self) -> None:
         """`kill`, and clean up."""
-        self.kill()
-        self._process.wait()
+        self._guarded.stop()
         for stream in (self._process.stdin, self._process.stdout, self._log):
             with contextlib.suppress(OSError):
                 if stream is not None:
@@ -214,6 +204,8 @@ class _Lane(threading.Thread, Generic[T]):
         try:
             if self._worker is None:
                 self._worker = Worker(self._setup)
+                if self._cancelled:  # before there was a worker that `cancel` could have killed
+                    self._worker.kill()
                 self._worker.ready()
             return self._worker.run(task)
         except WorkerError as error:

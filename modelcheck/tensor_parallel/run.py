@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from modelcheck.dryrun.target import BuildSpec, check_target
-from modelcheck.errors import ModelcheckError, UsageError, WorkerError
-from modelcheck.findings import Severity
+from modelcheck.errors import ModelcheckError, UsageError
 from modelcheck.fusers.contract import contract_for
 from modelcheck.tensor_parallel.results import Problem, SizePlan, TpReport
 from modelcheck.worker import run_job
@@ -23,7 +22,6 @@ JOB = "modelcheck.tensor_parallel.run:job"
 SIZES = (1, 2, 4, 8)
 TIMEOUT = 300.0  # seconds; 10 for most models, nearly all of it imports
 MEMORY_MB = 8192
-PLANS = "MC8"  # rules about plans; one rank alone does not read them
 QUIET = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -47,20 +45,16 @@ def run_tp(
         raise UsageError("--sizes: one or more numbers from 1 on, such as 1,2,4,8")
     contract = contract_for(vllm)
     payload = {"spec": spec.to_json(), "vllm": vllm, "sizes": sorted(set(sizes))}
-    try:
-        answer = run_job(
-            JOB,
-            payload,
-            timeout=timeout,
-            memory_mb=MEMORY_MB,
-            python=python,
-            env=QUIET,
-            verbose=verbose,
-        )
-    except WorkerError as error:
-        named = WorkerError(f"{spec.target}: {error}")
-        named.exit_code = error.exit_code
-        raise named from None
+    answer = run_job(
+        JOB,
+        payload,
+        about=spec.target,
+        timeout=timeout,
+        memory_mb=MEMORY_MB,
+        python=python,
+        env=QUIET,
+        verbose=verbose,
+    )
     report = TpReport.from_json(answer["report"])
     return _with_findings(report, spec, contract)
 
@@ -74,7 +68,7 @@ def _with_findings(report: TpReport, spec: BuildSpec, contract: Contract) -> TpR
     found = tuple(
         Problem(str(f.severity), f"{f.code} at {f.path}:{f.span.line}: {f.message}")
         for f in Scanner(contract).scan([str(spec.folder)]).findings
-        if f.tp_only or (f.code.startswith(PLANS) and f.severity is Severity.WRONG)
+        if f.tp_only
     )
     sizes = tuple(
         dataclasses.replace(size, problems=(*size.problems, *found)) if size.size > 1 else size

@@ -135,7 +135,7 @@ def run_load(
     interpreter = find_python(python)
     require_vllm(interpreter)
     payload = {"spec": spec.to_json(), "device": device, "engine": engine}
-    answer = _run("job", payload, interpreter, timeout, verbose)
+    answer = _run("job", payload, interpreter, timeout, verbose, spec.target)
     return LoadReport.from_answer(spec.target, device, answer)
 
 
@@ -147,17 +147,33 @@ def load_many(
     timeout: float = TIMEOUT,
     verbose: bool = False,
 ) -> list[LoadReport | BuildError]:
-    """Many models in one process, in order; a model's own failure is returned, not raised."""
+    """Many models in one process, in order; a model's own failure is returned, not raised.
+
+    Where a model ends the process, or has it hang, each is loaded in one of its own.
+    """
     interpreter = find_python(python)
     require_vllm(interpreter)
     payload = {"specs": [spec.to_json() for spec in specs], "device": device, "engine": False}
-    answer = _run("jobs", payload, interpreter, timeout, verbose)
+    try:
+        answer = _run("jobs", payload, interpreter, timeout, verbose)
+    except WorkerError:
+        options: dict[str, Any] = {"device": device, "python": python, "timeout": timeout}
+        return [_alone(spec, options) for spec in specs]
     return [
         BuildError(data["error"])
         if "error" in data
         else LoadReport.from_answer(spec.target, device, data)
         for spec, data in zip(specs, answer["models"], strict=True)
     ]
+
+
+def _alone(spec: BuildSpec, options: Mapping[str, Any]) -> LoadReport | BuildError:
+    try:
+        return run_load(spec, **options)
+    except BuildError as error:
+        return error
+    except WorkerError as error:
+        return BuildError(str(error))
 
 
 def require_vllm(python: str) -> Mapping[str, str | None]:
@@ -169,21 +185,32 @@ def require_vllm(python: str) -> Mapping[str, str | None]:
 
 
 def _run(
-    name: str, payload: Mapping[str, Any], python: str, timeout: float, verbose: bool
+    name: str,
+    payload: Mapping[str, Any],
+    python: str,
+    timeout: float,
+    verbose: bool,
+    about: str = "",
 ) -> dict[str, Any]:
     if payload["device"] not in DEVICES:
         raise UsageError(f"--device: {payload['device']!r} is none of {', '.join(DEVICES)}")
-    return run_in_vllm(f"worker:{name}", payload, python, timeout, verbose)
+    return run_in_vllm(f"worker:{name}", payload, python, timeout, verbose, about)
 
 
 def run_in_vllm(
-    name: str, payload: Mapping[str, Any], python: str, timeout: float, verbose: bool
+    name: str,
+    payload: Mapping[str, Any],
+    python: str,
+    timeout: float,
+    verbose: bool,
+    about: str = "",
 ) -> dict[str, Any]:
     """Run "module:function" of this package with an interpreter that has vLLM."""
     try:
         return run_job(
             f"modelcheck.vllm.{name}",
             payload,
+            about=about,
             timeout=timeout,
             python=python,
             env=worker_environment(python),
@@ -193,7 +220,7 @@ def run_in_vllm(
         if "SIGILL" in str(error):
             raise WorkerError(
                 "a limit of vLLM's CPU build on this processor, not of the model: "
-                "it died of an illegal instruction"
+                f"it died of an illegal instruction{f' ({about})' if about else ''}"
             ) from None
         raise
 

@@ -13,9 +13,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from modelcheck.dryrun.target import BuildSpec, check_target
-from modelcheck.emulate.results import EmulationReport, Outcome, PromptResult, finite
+from modelcheck.emulate.results import (
+    EmulationReport,
+    FirstDifference,
+    Outcome,
+    PromptResult,
+    finite,
+)
 from modelcheck.emulate.spec import TOLERANCE, EmulateSpec
-from modelcheck.errors import BuildError
+from modelcheck.errors import BuildError, WorkerError
 from modelcheck.vllm.load import find_python, require_vllm, run_in_vllm
 from modelcheck.worker import run_job
 
@@ -93,7 +99,8 @@ class ParityReport:
 
     ``one`` compares one rank with transformers, ``several`` ``tp`` ranks with one (None: not
     asked for). ``refused`` is why vLLM would not take the model at all. ``causes`` explain a
-    difference of ``one``, as far as known. ``held`` is what the ranks hold.
+    difference of ``one``, as far as known, and ``first`` is the module of vLLM's where it begins.
+    ``held`` is what the ranks hold.
     """
 
     target: str
@@ -102,6 +109,7 @@ class ParityReport:
     tp: int = 1
     refused: str | None = None
     causes: tuple[str, ...] = ()
+    first: FirstDifference | None = None
     emulation: EmulationReport | None = None
     held: tuple[Held, ...] = ()
     reduced: tuple[str, ...] = ()
@@ -124,6 +132,7 @@ class ParityReport:
                 "refused": self.refused,
                 "parity": self.one.to_json(),
                 "causes": list(self.causes),
+                "first": asdict(self.first) if self.first else None,
                 "tp": self.tp,
                 "tp_parity": self.several.to_json() if self.several else None,
                 "shards": [asdict(held) for held in self.held],
@@ -147,16 +156,45 @@ def run_parity(
 ) -> list[ParityReport | BuildError]:
     """Run models in transformers and in vLLM's engine; one report for each, in order.
 
-    All models share two processes, as an import of vLLM takes ten seconds. With ``tp`` over 1
+    All models share two processes, as an import of vLLM takes ten seconds; where one ends the
+    process, or has it hang, each is run in processes of its own. With ``tp`` over 1
     each runs on so many ranks as well (gloo between CPU processes where there is no GPU).
     ``emulate``: also imitate vLLM's call, which names a cause. ``timeout`` is in seconds for each
     process. A model's own failure is returned, not raised; raises `UsageError`,
-    `MissingDependency` or `WorkerError`.
+    `MissingDependency` or, of a single model, `WorkerError`.
     """
     for spec in specs:
         check_target(spec)
     interpreter = find_python(python)
     versions = require_vllm(interpreter)
+
+    def run(some: Sequence[BuildSpec]) -> list[ParityReport | BuildError]:
+        return _run_together(some, tp, emulate, interpreter, versions, timeout, verbose)
+
+    try:
+        return run(specs)
+    except WorkerError:
+        if len(specs) == 1:
+            raise
+    reports: list[ParityReport | BuildError] = []
+    for spec in specs:
+        try:
+            reports += run([spec])
+        except WorkerError as error:
+            reports.append(BuildError(str(error)))
+    return reports
+
+
+def _run_together(
+    specs: Sequence[BuildSpec],
+    tp: int,
+    emulate: bool,
+    interpreter: str,
+    versions: Mapping[str, str | None],
+    timeout: float,
+    verbose: bool,
+) -> list[ParityReport | BuildError]:
+    about = ", ".join(spec.target for spec in specs)
     wanted = [EmulateSpec(spec, weights="random") for spec in specs]
     with ExitStack() as stack:
         folders = [
@@ -169,6 +207,7 @@ def run_parity(
         references = run_job(
             REFERENCE,
             {"models": models},
+            about=about,
             timeout=timeout,
             python=interpreter,
             env={"OMP_NUM_THREADS": "1"},
@@ -181,7 +220,7 @@ def run_parity(
         done: list[dict[str, Any]] = []
         if runs:
             payload = {"runs": runs}
-            done = run_in_vllm(ENGINE, payload, interpreter, timeout, verbose)["runs"]
+            done = run_in_vllm(ENGINE, payload, interpreter, timeout, verbose, about)["runs"]
     reports: list[ParityReport | BuildError] = []
     for spec, reference in zip(specs, references, strict=True):
         if "error" in reference:
@@ -226,13 +265,16 @@ def _report(
     versions: Mapping[str, str | None],
 ) -> ParityReport:
     one = _numbers(done[0])
+    found = done[0].get("first")
+    first = FirstDifference(**found) if found else None
     emulation = _emulation(reference)
     return ParityReport(
         target=spec.target,
         one=one,
         several=_numbers(done[1]) if tp > 1 else None,
         tp=tp,
-        causes=() if one.same or one.error else _causes(emulation, reference["wrong"]),
+        causes=() if one.same or one.error else _causes(emulation, reference["wrong"], first),
+        first=first,
         emulation=emulation,
         held=_held(done[-1].get("shards") or ()),
         reduced=tuple(reference["reduced"]),
@@ -252,15 +294,27 @@ def _numbers(run: Mapping[str, Any]) -> Numbers:
     return Numbers(tuple(PromptResult(**prompt) for prompt in run["prompts"]))
 
 
-def _causes(emulation: EmulationReport | None, wrong: Sequence[str]) -> tuple[str, ...]:
-    """Why one rank differs from transformers: the call, else a fusion, else not known."""
+def _causes(
+    emulation: EmulationReport | None, wrong: Sequence[str], located: FirstDifference | None
+) -> tuple[str, ...]:
+    """Why one rank differs from transformers: the call, else a fusion, else where it begins."""
     if emulation is not None and emulation.outcome is Outcome.DIFFERS:
         first = emulation.first
         where = f"first in {first.path or 'the base model'} ({first.class_name})" if first else ""
         return tuple(filter(None, (*emulation.causes, where)))
+    begins = (_begins(located),) if located is not None else ()
     if wrong:
-        return tuple(wrong)
-    return (UNKNOWN,) if emulation is not None else ()
+        return (*wrong, *begins)
+    return (*((UNKNOWN,) if emulation is not None else ()), *begins)
+
+
+def _begins(located: FirstDifference) -> str:
+    if located.path == "head":
+        return "all modules of the base model agree on the prompt: look at the head after it"
+    return (
+        f"vLLM's {located.class_name} at {located.path or 'the base model'} is the first to make "
+        f"another output of the same input ({located.largest:.2g}, {located.phase})"
+    )
 
 
 def _held(shards: Sequence[Mapping[str, Any]]) -> tuple[Held, ...]:

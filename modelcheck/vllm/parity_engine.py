@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from modelcheck.emulate.compare import prompt_result
+from modelcheck.emulate.results import PromptResult
 from modelcheck.errors import BuildError
-from modelcheck.vllm import adapter
+from modelcheck.vllm import adapter, parity_locate
 from modelcheck.vllm.engine import engine_environment
 from modelcheck.vllm.refusal import refusal
 
@@ -34,8 +35,8 @@ def job(payload: Mapping[str, Any]) -> dict[str, Any]:
     ``payload``: ``runs``, each with ``folder`` (as `reference.job` leaves it), ``tp``,
     ``trust_remote_code``, ``latent`` and ``fused_latent`` (the reference's), ``record`` (a file
     in the folder to compare with), ``write`` (a file to write the outputs to, or None) and
-    ``tolerance``. The answer's ``runs`` have ``prompts`` (`PromptResult` as JSON) and ``shards``,
-    or ``error``.
+    ``tolerance``. The answer's ``runs`` have ``prompts`` (`PromptResult` as JSON), ``shards``
+    and ``first`` (a `FirstDifference` as JSON, or None), or ``error``.
     """
     engine_environment()
     # Ranks on a CPU are bound to memory nodes of their own; a small machine has one.
@@ -93,17 +94,41 @@ def _run(run: Mapping[str, Any]) -> dict[str, Any]:
         steps = len(fed[0]) - len(prompts[0])
         tokens, outputs = _generate(llm, prompts, steps)
         shards = llm.apply_model(shard_rows)
+        results = [
+            _compared(*one, steps, run["tolerance"])
+            for one in zip(prompts, fed, expected, tokens, outputs, strict=True)
+        ]
+        first = _first(llm, folder, run, prompts, fed, results)
     finally:
         _close(llm)
         del llm
     if run["write"]:
         record = {"prompts": prompts, "fed": tokens, "outputs": outputs}
         torch.save(record, folder / run["write"])
-    results = [
-        _compared(*one, steps, run["tolerance"])
-        for one in zip(prompts, fed, expected, tokens, outputs, strict=True)
-    ]
-    return {"prompts": results, "shards": shards}
+    return {"prompts": results, "shards": shards, "first": first}
+
+
+def _first(
+    llm: Any,
+    folder: Path,
+    run: Mapping[str, Any],
+    prompts: Sequence[Sequence[int]],
+    fed: Sequence[Sequence[int]],
+    results: Sequence[Mapping[str, Any]],
+) -> dict[str, Any] | None:
+    """Where the first prompt that differs begins to; None on several ranks, or without any."""
+    if run["tp"] > 1:
+        return None
+    tolerance = run["tolerance"]
+    for index, result in enumerate(results):
+        if PromptResult(**result).differs(tolerance):
+            try:
+                length, prefill = len(prompts[index]), not result["prefill"] <= tolerance
+                return parity_locate.first(llm, folder, fed, index, length, tolerance, prefill)
+            except Exception:  # the numbers stand without it
+                traceback.print_exc()
+                return None
+    return None
 
 
 def _compared(

@@ -15,6 +15,7 @@ import torch
 from modelcheck.dryrun.build import build
 from modelcheck.emulate import ordinary
 from modelcheck.emulate.attention import Refused
+from modelcheck.emulate.locate import captured
 from modelcheck.emulate.models import Models, prepare
 from modelcheck.emulate.results import Outcome
 from modelcheck.emulate.spec import EmulateSpec
@@ -24,6 +25,7 @@ from modelcheck.errors import BuildError, ModelcheckError
 from modelcheck.fusers.contract import contract_for
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.traced import analyse_model
+from modelcheck.vllm import parity_locate
 from modelcheck.vllm.folder import write_folder
 from modelcheck.vllm.probe import job as releases
 
@@ -68,6 +70,8 @@ def _reference(spec: EmulateSpec, models: Models, folder: Path) -> dict[str, Any
     fed, outputs = zip(*(greedy(models.whole, p, spec.steps) for p in prompts), strict=True)
     record = {"prompts": prompts, "fed": list(fed), "outputs": list(outputs)}
     torch.save(record, folder / RECORD)
+    base = type(models.base).__name__
+    parity_locate.save(captured(models.whole, fed, models.has_head, base), folder)
     fusions = _fusions(spec, models)
     return {
         "reduced": list(models.reduced),

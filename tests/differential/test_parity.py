@@ -75,7 +75,7 @@ def test_the_numbers_are_those_of_transformers(one_rank: Outcomes, name: str) ->
         (29, 34, 34, 6),
         (17, 22, 22, 6),
     ]
-    assert (report.same, report.causes) == (True, ())
+    assert (report.same, report.causes, report.first) == (True, (), None)
     assert report.emulation is not None and not report.emulation.causes
 
 
@@ -88,6 +88,7 @@ def test_wrong_numbers_are_caught_and_explained(one_rank: Outcomes, name: str) -
     prefill = max(p.prefill for p in report.one.prompts)
     assert (prefill < ROUNDING) == (phase == "decode")
     assert cause in report.causes[0]
+    assert (report.first is not None) == (phase == "prefill")
 
 
 def test_what_only_vllm_shows(one_rank: Outcomes) -> None:
@@ -95,7 +96,8 @@ def test_what_only_vllm_shows(one_rank: Outcomes) -> None:
     report = report_of(one_rank, OTHER_ACTIVATION)
     assert report.one.largest > 0.01
     assert report.emulation is not None and report.emulation.same
-    assert report.causes
+    assert report.first is not None and report.first.path == "layers.0.mlp.experts"
+    assert "layers.0.mlp.experts is the first to make another output" in report.causes[-1]
 
 
 def test_two_ranks_serve_the_same(two_ranks: Outcomes) -> None:

@@ -119,5 +119,5 @@ def test_memory_is_limited_and_address_space_is_not(jobs: dict[str, str]) -> Non
 
 def test_an_interpreter_that_is_not_there(jobs: dict[str, str]) -> None:
     missing = os.path.join(os.sep, "nonesuch", "python")
-    with pytest.raises(WorkerError, match="No such file"):
+    with pytest.raises(WorkerError, match="no such program"):
         run("echo", jobs, python=missing)

@@ -78,7 +78,7 @@ def test_closing_stops_what_is_running(setup, tmp_path):
 def test_a_python_that_is_not_there(setup):
     missing = Setup(setup.modules, python="/no/such/python")
     [done] = run_tasks([task("pid")], missing, 1)
-    assert done.answer == Failure("a worker cannot be started: No such file or directory", True)
+    assert done.answer == Failure("/no/such/python: no such program", True)
 
 
 def test_an_import_that_fails_is_the_answer_to_every_job():
