@@ -112,7 +112,7 @@ def test_files_beside_the_user_are_not_imported(tmp_path: Path) -> None:
 
 
 def test_another_interpreter_must_exist() -> None:
-    with pytest.raises(WorkerError, match=r"/nonesuch/python: No such file"):
+    with pytest.raises(WorkerError, match=r"/nonesuch/python: no such program"):
         run_dryrun(REMOTE, trust_remote_code=True, python="/nonesuch/python")
 
 
