@@ -23,6 +23,7 @@ from typing import Any
 AUTO = "models/auto/modeling_auto.py"
 CONFIG_AUTO = "models/auto/configuration_auto.py"
 SUFFIX = "_remote"  # a type that no release of transformers knows: only the repository's code runs
+PREFIX = "Remote"  # the same for the architecture: vLLM prefers a class of transformers' own
 VOCABULARY = 128
 TINY: Mapping[tuple[str, ...], Any] = {  # argument names of configurations, and their tiny value
     ("vocab_size",): VOCABULARY,
@@ -38,13 +39,18 @@ TINY: Mapping[tuple[str, ...], Any] = {  # argument names of configurations, and
     ("num_experts_per_tok", "moe_top_k"): 2,
     ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "context_length"): 128,
     ("original_max_position_embeddings",): 128,
-    ("sliding_window", "window_size", "attention_window_size"): 16,
+    ("sliding_window", "window_size", "attention_window_size"): 8,  # less than a prompt
     ("d_inner",): 128,
     ("output_embedding_size",): 64,
     ("clip_qkv",): 8.0,
     ("is_decoder",): True,
 }
 VALUES = {name: value for names, value in TINY.items() for name in names}
+# Old releases want every import of remote code installed that is not in a ``try``.
+KERNELS = re.compile(
+    r"(?m)^if is_flash_attn_2_available\(\):\n"
+    r"((?:    .*\n|\n(?=    ))*?    from flash_attn\b.*\n(?:    .*\n|\n(?=    ))*)"
+)
 PER_LAYER = "attention_types"  # [[kinds, repetitions]], one kind for every layer
 
 
@@ -105,17 +111,19 @@ def write_repo(model: Model, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     config_stem, stem = model.configuration.stem, model.modeling.stem
     code = _absolute(model.modeling.read_text(), model.name, config_stem)
+    code = re.sub(rf"\b{model.causal}\b", PREFIX + model.causal, code)
+    code = KERNELS.sub(r"try:\n\1except ImportError:\n    pass\n", code)
     settings = _absolute(model.configuration.read_text(), model.name, config_stem)
     settings = re.sub(r'(?m)^(\s+model_type\s*=\s*)"([^"]+)"', rf'\1"\2{SUFFIX}"', settings)
     (folder / f"{stem}.py").write_text(code)
     (folder / f"{config_stem}.py").write_text(settings)
     kind = re.search(r'(?m)^\s+model_type\s*=\s*"([^"]+)"', _class_text(settings, model.config))
     config = {
-        "architectures": [model.causal],
+        "architectures": [PREFIX + model.causal],
         "auto_map": {
             "AutoConfig": f"{config_stem}.{model.config}",
             "AutoModel": f"{stem}.{model.base}",
-            "AutoModelForCausalLM": f"{stem}.{model.causal}",
+            "AutoModelForCausalLM": f"{stem}.{PREFIX}{model.causal}",
         },
         "model_type": kind.group(1) if kind else f"{model.name}{SUFFIX}",
         **tiny(model.config, _classes(model.configuration)),

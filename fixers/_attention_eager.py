@@ -15,6 +15,7 @@ from fixers.toolkit import Change, Document, find, free_name
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 
 WIDTHS = ("head_dim", "head_size", "attention_head_size", "d_head")
+WINDOW = "sliding_window"
 TRANSPOSE = ".transpose(1, 2).contiguous()"
 
 
@@ -32,6 +33,7 @@ class Eager:
     groups: str = ""
     settings: list[str] = field(default_factory=list)
     softcap: str = ""
+    window: bool = False  # does it have a sliding window, self.sliding_window?
 
 
 # The scale
@@ -91,14 +93,22 @@ class _Known:
         for name in WIDTHS:
             if name in self.info.self_assignments:
                 return f"self.{name}"
+        found = _widths_of_views(self.info)
+        if len(found) == 1:
+            return f"self.{found.pop()}"
         raise NotUnderstood("no attribute holds the width of a head", self.info.node)
 
     def factor(self, factor: Factor) -> str:
         """The factor as a multiplier."""
+        match factor.value:
+            case ast.BinOp(left=one, op=ast.Div(), right=root) if not factor.divides:
+                left = self._number(one)
+                if left is not one and isinstance(left, ast.Constant) and left.value == 1:
+                    return self.factor(Factor(True, root, factor.tests))
         value = self._number(factor.value)
         if not factor.divides:
             return self.resolved(value)
-        if isinstance(value, ast.Call) and self._name(value.func) == "math.sqrt":
+        if isinstance(value, ast.Call) and self._name(value.func) in ("math.sqrt", "numpy.sqrt"):
             return f"{self._atom(value.args[0])}**-0.5"
         match value:
             case ast.BinOp(base, ast.Pow(), ast.Constant(0.5)):
@@ -150,6 +160,21 @@ class _Known:
             if isinstance(name, ast.Name) and name.id not in ("self", "math", "float", "int"):
                 raise NotUnderstood(f"the scale depends on {name.id}", node)
         return text
+
+
+def _widths_of_views(info: ClassInfo) -> set[str]:
+    """The attributes at the end of the shapes into which the class views its heads."""
+    found = set()
+    for function in info.methods.values():
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            shape = [dotted_name(a) for a in node.args]
+            if node.func.attr in ("view", "reshape") and len(shape) == 4:
+                heads, width = shape[2:]
+                if heads.startswith("self.") and width.startswith("self."):
+                    found.add(width.removeprefix("self."))
+    return found
 
 
 class _Resolver(ast.NodeTransformer):
@@ -271,7 +296,28 @@ def eager_for_region(
     body.append(doc.statement(f"return {region.out}, {region.returned}"))
     definition = define(doc, name, given, region.head_masks, body)
     groups = groups_of(region.facts, values)
-    return Eager(definition, scaling, dropout, groups, settings, softcap_of(region.facts))
+    cap = softcap_of(region.facts)
+    return with_window(
+        doc, info, region.facts, Eager(definition, scaling, dropout, groups, settings, cap)
+    )
+
+
+def with_window(doc: Document, info: ClassInfo, facts: Facts, eager: Eager) -> Eager:
+    """The same, with the window of its causal buffer as an attribute. Raises `NotUnderstood`."""
+    if facts.window is None:
+        return eager
+    if WINDOW in doc.taken_names(info.name):
+        raise NotUnderstood(f"self.{WINDOW} is something else", info.node)
+    size, test = (_written(doc, node) for node in (facts.window.size, facts.window.test))
+    eager.settings.append(f"self.{WINDOW} = {size} if {test} else None")
+    eager.window = True
+    return eager
+
+
+def _written(doc: Document, node: ast.expr) -> str:
+    """An expression on one line, as it is written if it is on one."""
+    text = ast.get_source_segment(doc.text, node) or ""
+    return text if text and "\n" not in text else ast.unparse(node)
 
 
 def softcap_of(facts: Facts) -> str:
@@ -400,13 +446,43 @@ def output_changes(
     transposed: bool,
 ) -> dict[cst.CSTNode, Change]:
     """Changes for [batch, length, heads, width] where [batch, heads, length, width] was."""
-    for statement in later:
+    for place, statement in enumerate(later):
         node = twins[statement]
         uses = [n for n in find(node, m.Name(out)) if not _is_target(node, n)]
         if not uses:
             continue
+        moved = None if transposed else _only_transposed(statement, out)
+        if moved is not None:
+            target, call = moved
+            calls = find(node, m.Call())
+            swap = next((c for c in calls if _same_call(doc.code(c), call)), None)
+            if swap is not None:
+                rest = later[place + 1 :]
+                more = output_changes(doc, function, info, target, rest, twins, transposed=True)
+                return {swap: _receiver} | more
         return _first_use(doc, function, info, node, uses, out, transposed=transposed)
     raise NotUnderstood(f"{out} is never used", function)
+
+
+def _only_transposed(statement: ast.stmt, out: str) -> tuple[str, ast.Call] | None:
+    """Target and call of ``y = out.permute(0, 2, 1, 3)``."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=target)],
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) as call,
+        ) if name == out:
+            axes = [ast.unparse(a) for a in call.args]
+            if (method, axes) in (
+                ("permute", ["0", "2", "1", "3"]),
+                ("permute", ["[0, 2, 1, 3]"]),
+                ("transpose", ["1", "2"]),
+            ):
+                return target, call
+    return None
+
+
+def _same_call(code: str, call: ast.Call) -> bool:
+    return ast.dump(ast.parse(code, mode="eval").body) == ast.dump(call)
 
 
 def _is_target(statement: cst.CSTNode, name: cst.CSTNode) -> bool:

@@ -12,10 +12,18 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fixers._attention_causal import (
+    Window,
+    is_buffer,
+    is_causal_buffer,
+    makes_triangle,
+    window_of,
+)
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 
 KERNEL = "torch.nn.functional.scaled_dot_product_attention"
 _SOFTMAX = ("torch.nn.functional.softmax", "torch.softmax")
+_SOFTMAX_LAYER = "torch.nn.Softmax"
 _PRODUCTS = ("torch.matmul", "torch.bmm")
 _KEYWORDS: Mapping[str, frozenset[str]] = {
     "torch.matmul": frozenset(),
@@ -92,6 +100,7 @@ class Facts:
     repeated: set[Kind] = field(default_factory=set)
     softcap: ast.expr | None = None
     causal: bool = False  # masked by a buffer of its own
+    window: Window | None = None  # that the buffer leaves of it
     kernel: bool = False
     keyword_scale: ast.expr | None = None  # scale= of the kernel
 
@@ -99,7 +108,8 @@ class Facts:
 class Evaluator:
     """Runs statements over an environment of values.
 
-    ``is_local`` tells which names belong to the function around the statements.
+    ``is_local`` tells which names belong to the function around the statements, ``tuples`` what
+    those of its locals hold that are tuples.
     """
 
     def __init__(
@@ -108,6 +118,7 @@ class Evaluator:
         env: Mapping[str, Value],
         is_local: Callable[[str], bool],
         self_name: str = "self",
+        tuples: Mapping[str, ast.Tuple] | None = None,
     ) -> None:
         self.self_name = self_name
         self.info = info
@@ -118,7 +129,7 @@ class Evaluator:
         self.free: set[str] = set()  # locals of the function that these statements read
         self.returned: tuple[ast.expr, ...] | None = None
         self._tests: list[ast.expr] = []
-        self._tuples: dict[str, ast.Tuple] = {}
+        self._tuples: dict[str, ast.Tuple] = dict(tuples or {})
         self._zeros: set[str] = set()
 
     # Statements
@@ -300,8 +311,9 @@ class Evaluator:
         name = dotted_name(owner)
         if name.startswith(f"{self.self_name}.") and name.count(".") == 1:
             if is_causal_buffer(self.info, name.partition(".")[2]):
+                self.facts.window = window_of(self.info, name.partition(".")[2])
                 return Value(Kind.CAUSAL)
-            if _is_buffer(self.info, name.partition(".")[2]):
+            if is_buffer(self.info, name.partition(".")[2]):
                 raise NotUnderstood(f"{name} is not shown to be a plain causal mask", node)
             return PLAIN
         value = self.eval(owner)
@@ -332,6 +344,10 @@ class Evaluator:
                 return self._scaled(two, left, False)
             if kinds == (Kind.WEIGHTS, Kind.HEAD_MASK) and isinstance(op, ast.Mult):
                 return one
+            if kinds == (Kind.HEAD_MASK, Kind.WEIGHTS) and isinstance(op, ast.Mult):
+                return two
+        if kinds == (Kind.MASK, Kind.PLAIN) and isinstance(op, ast.Mult):
+            return one
         if isinstance(op, ast.Add):
             if kinds == (Kind.SCORES, Kind.MASK):
                 return one
@@ -370,6 +386,8 @@ class Evaluator:
                 return self._method(node, value, node.func.attr)
             if value.kind is Kind.LOWEST and node.func.attr in _SAME:
                 return value
+        if isinstance(node.func, ast.Call) and self._name(node.func.func) == _SOFTMAX_LAYER:
+            return self._layer_softmax(node, node.func)
         name = self._name(node.func)
         arguments = {k.arg: k.value for k in node.keywords if k.arg}
         if name in _KEYWORDS and not {k.arg for k in node.keywords} <= _KEYWORDS[name]:
@@ -459,6 +477,8 @@ class Evaluator:
         for size in sizes:
             self._plain(size.value if isinstance(size, ast.Starred) else size)
         kinds = (*_HEADS, Kind.SCORES, Kind.WEIGHTS, Kind.OUTPUT)
+        if value.kind is Kind.HEAD_MASK and len(sizes) == 4:
+            return value
         if value.kind in kinds and not any(isinstance(s, ast.Starred) for s in sizes):
             joined = isinstance(sizes[0], ast.BinOp) or _integer(sizes[0]) == -1
             if len(sizes) == 3 and value.rank == 4 and joined:
@@ -505,15 +525,24 @@ class Evaluator:
             value = self._expect(node.args[0], Kind.WEIGHTS)
             self.facts.dropout = ast.Attribute(node.func, "p", ast.Load())
             return value
-        if layer == "torch.nn.Softmax" and len(node.args) == 1:
-            assert isinstance(made, ast.Call)
-            keywords = {k.arg: k.value for k in made.keywords if k.arg}
-            return self._softmax(node, node.args[0], made.args[:1], keywords)
+        if layer == _SOFTMAX_LAYER and isinstance(made, ast.Call):
+            return self._layer_softmax(node, made)
         for argument in [*node.args, *(k.value for k in node.keywords)]:
             kind = self.eval(argument).kind
             if kind in _TENSORS:
                 raise NotUnderstood(f"self.{name}() is given {kind.value}", node)
+        method = self.info.find_method(name)
+        if method is not None and makes_triangle(method[0], method[1]):
+            self.facts.causal = True
+            return Value(Kind.CAUSAL)
         return PLAIN
+
+    def _layer_softmax(self, node: ast.Call, made: ast.Call) -> Value:
+        """The call of a layer that ``made`` builds."""
+        if len(node.args) != 1 or node.keywords:
+            raise NotUnderstood("the softmax layer is given other arguments", node)
+        keywords = {k.arg: k.value for k in made.keywords if k.arg}
+        return self._softmax(node, node.args[0], made.args[:1], keywords)
 
     def _bounded(self, node: ast.Call, name: str, keywords: Mapping[str, ast.expr]) -> Value:
         """``where(causal, scores, lowest)``, ``max(scores, lowest)``."""
@@ -644,46 +673,6 @@ def _integer(node: ast.expr) -> int | None:
     except (ValueError, TypeError, SyntaxError):
         return None
     return value if isinstance(value, int) else None
-
-
-def _buffers(info: ClassInfo, name: str) -> list[ast.expr]:
-    """What is registered, or assigned, under a buffer's name by a class and its ancestors."""
-    found = []
-    for parent in info.mro:
-        for node in ast.walk(parent.node):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "register_buffer"
-                and len(node.args) >= 2
-                and isinstance(node.args[0], ast.Constant)
-                and node.args[0].value == name
-            ):
-                found.append(node.args[1])
-    return found
-
-
-def _is_buffer(info: ClassInfo, name: str) -> bool:
-    return bool(_buffers(info, name))
-
-
-def is_causal_buffer(info: ClassInfo, name: str) -> bool:
-    """Is the buffer a lower triangle of ones, and nothing else?"""
-    values = _buffers(info, name)
-    return bool(values) and all(_is_triangle(info, value) for value in values)
-
-
-def _is_triangle(info: ClassInfo, node: ast.expr) -> bool:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in ("view", "reshape", "to", "bool", "unsqueeze"):
-            return _is_triangle(info, node.func.value)
-        name = info.file.qualify(dotted_name(node.func))
-        if name == "torch.tril" and len(node.args) == 1 and not node.keywords:
-            inner = node.args[0]
-            return isinstance(inner, ast.Call) and info.file.qualify(dotted_name(inner.func)) == (
-                "torch.ones"
-            )
-    return False
 
 
 def _repeats_heads(function: FunctionNode) -> bool:

@@ -6,8 +6,10 @@ import ast
 
 import libcst as cst
 
-from fixers.toolkit import document
+from fixers.splice import Splice, names
+from fixers.toolkit import Document, document
 from modelcheck.findings import Finding
+from modelcheck.source.classes import FunctionNode
 
 
 def without_leftovers(old: str, new: str, finding: Finding) -> str:
@@ -22,6 +24,30 @@ def without_leftovers(old: str, new: str, finding: Finding) -> str:
         if trimmed == new:
             return new
         new = trimmed
+
+
+def without_idle_locals(doc: Document, name: str) -> str:
+    """The text without sizes that the forward of a class computes and no longer reads."""
+    forward = doc.class_info(name).methods.get("forward")
+    splice = Splice(doc)
+    idle = [s for s in forward.body if _is_idle_size(s, forward)] if forward is not None else []
+    for statement in idle:
+        splice.remove(statement, with_comments=False)
+    return splice.text() if idle else doc.text
+
+
+def _is_idle_size(statement: ast.stmt, forward: FunctionNode) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            pass
+        case _:
+            return False
+    if len(names(forward, name)) > 1:
+        return False
+    calls = [n for n in ast.walk(value) if isinstance(n, ast.Call)]
+    reads = {n.attr for n in ast.walk(value) if isinstance(n, ast.Attribute)}
+    sized = all(isinstance(c.func, ast.Attribute) and c.func.attr == "size" for c in calls)
+    return sized and bool(reads & {"shape", "size"})
 
 
 def _used(tree: ast.Module) -> set[str]:

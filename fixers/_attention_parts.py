@@ -257,8 +257,10 @@ def read_region(
     masks = mask_values(function)
     local = local_names(function)
     env = masks | names.env()
-    start = _start(info, block, at, env, names, local)
-    ev = Evaluator(info, env, local.__contains__)
+    tuples = tuples_of(function)
+    held = {name: value for name, (_, value) in tuples.items()}
+    start = _start(info, block, at, env, names, local, held)
+    ev = Evaluator(info, env, local.__contains__, tuples=held)
     region = Region(block, names, ev.facts)
     plain: list[ast.stmt] = []
     index = start
@@ -316,13 +318,14 @@ def _start(
     env: Mapping[str, Value],
     names: Names,
     local: frozenset[str],
+    tuples: Mapping[str, ast.Tuple],
 ) -> int:
     """The first of the statements before the scores that only prepare query, keys and values."""
     wanted = {names.query, names.key, names.value}
     start = at
     for index in range(at - 1, -1, -1):
         statement = block.statements[index]
-        ev = Evaluator(info, env, local.__contains__)
+        ev = Evaluator(info, env, local.__contains__, tuples=tuples)
         stored = _stores(statement)
         try:
             ev.step(statement)
@@ -438,11 +441,15 @@ def _settle(
             region.moved.remove(statement)
         elif _stores(statement) & after:
             region.copied.append(statement)
+    _take_tuples(function, region)
     free = _free(region.moved, set()) & local_names(function)
     masks, names = mask_values(function), region.names
     for name in sorted(free - {names.query, names.key, names.value, "self"}):
         kind = masks[name].kind if name in masks else Kind.PLAIN
         where = {Kind.MASK: region.masks, Kind.HEAD_MASK: region.head_masks}
+        if kind is Kind.PLAIN and name in parameters(function) and _cuts_mask(region, masks, name):
+            region.head_masks.append(name)  # handed on beside the mask
+            continue
         where.get(kind, region.free).append(name)
     weights = (Kind.WEIGHTS, Kind.SCORES)
     written = {n for s in region.moved if s not in region.copied for n in _stores(s)}
@@ -453,6 +460,42 @@ def _settle(
     region.weights = results[0] if results else ""
     known = [n for n, v in ev.env.items() if v.kind is Kind.WEIGHTS]
     region.returned = region.weights or (known[-1] if known else "None")
+
+
+def _cuts_mask(region: Region, masks: Mapping[str, Value], name: str) -> bool:
+    """Is a name read only to index a mask, and to see whether it is None?"""
+    inside: set[ast.AST] = set()
+    for statement in region.moved:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Subscript) and _sliced(node) in masks:
+                inside |= set(ast.walk(node.slice))
+            if isinstance(node, ast.Compare) and isinstance(node.comparators[0], ast.Constant):
+                inside |= set(ast.walk(node.left))
+    reads = [n for s in region.moved for n in ast.walk(s) if isinstance(n, ast.Name)]
+    return all(n in inside for n in reads if n.id == name)
+
+
+def tuples_of(function: FunctionNode) -> dict[str, tuple[ast.stmt, ast.Tuple]]:
+    """The locals that are assigned once, and a tuple."""
+    found: dict[str, tuple[ast.stmt, ast.Tuple]] = {}
+    stored = [n for s in function.body for n in ast.walk(s) if isinstance(n, ast.Name)]
+    for statement in function.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Tuple() as value):
+                found[name] = (statement, value)
+    counts = [n.id for n in stored if isinstance(n.ctx, ast.Store)]
+    return {name: pair for name, pair in found.items() if counts.count(name) == 1}
+
+
+def _take_tuples(function: FunctionNode, region: Region) -> None:
+    """Move the shapes that the region reads and that are made before it."""
+    for name, (statement, _) in tuples_of(function).items():
+        if statement in region.moved or name not in _free(region.moved, set()):
+            continue
+        outside = [s for s in function.body if s not in region.moved and s is not statement]
+        region.moved.insert(0, statement)
+        if any(name in _reads(s) for s in outside):
+            region.copied.append(statement)
 
 
 def _free(statements: Sequence[ast.stmt], stored: set[str]) -> set[str]:

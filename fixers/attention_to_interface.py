@@ -18,6 +18,7 @@ import libcst.matchers as m
 from fixers import FixRefused, hoist_scaling
 from fixers._attention_eager import (
     TRANSPOSE,
+    WINDOW,
     Eager,
     as_module,
     assigned,
@@ -28,9 +29,10 @@ from fixers._attention_eager import (
     output_changes,
     scaling_of,
     softcap_of,
+    with_window,
 )
 from fixers._attention_eval import Evaluator, Kind, NotUnderstood, Value
-from fixers._attention_leftovers import without_leftovers
+from fixers._attention_leftovers import without_idle_locals, without_leftovers
 from fixers._attention_parts import (
     Block,
     Names,
@@ -48,7 +50,16 @@ from fixers._attention_parts import (
     parameters,
     read_region,
 )
+from fixers._attention_simple import (
+    OTHER_SEQUENCE,
+    always_crosses,
+    always_read,
+    simplified,
+    unchecked,
+    with_causality,
+)
 from fixers.imports import with_import
+from fixers.layer_idx import with_config
 from fixers.thread_kwargs import with_star_kwarg
 from fixers.toolkit import Change, Document, document, find, free_name, self_attribute
 from modelcheck.findings import Finding, Fix, Span
@@ -72,8 +83,40 @@ def convert(doc: Document, finding: Finding, name: str) -> str:
     try:
         new, computed = _converted(doc, name)
     except NotUnderstood as stop:
-        raise FixRefused(stop.reason, stop.line) from None
+        new, computed = _simplified(doc, finding, name, stop)
+    if not _knows_config(document(new, finding), name):
+        new = with_config(new, finding, name)
+    new = with_causality(document(new, finding), name)
+    new = without_idle_locals(document(new, finding), name)
     return _hoisted(new, finding, name) if computed else new
+
+
+def _simplified(
+    doc: Document, finding: Finding, name: str, stop: NotUnderstood
+) -> tuple[str, bool]:
+    """The same of a text that says it in simpler statements. Raises `FixRefused`."""
+    reason, line, text = stop.reason, stop.line, doc.text
+    for step in (simplified, unchecked):
+        simple = step(document(text, finding), name)
+        if simple == text:
+            continue
+        text = simple
+        try:
+            return _converted(document(text, finding), name)
+        except NotUnderstood as other:
+            reason, line = other.reason, doc.line(doc.method(doc.class_def(name), "forward"))
+    raise FixRefused(reason, line) from None
+
+
+def _knows_config(doc: Document, name: str) -> bool:
+    """Does a class keep a configuration that it is always given?"""
+    info = doc.class_info(name)
+    init = info.find_method("__init__")
+    if init is None or "config" not in info.self_assignments:
+        return False
+    given = init[1].args
+    optional = [a.arg for a in given.args[len(given.args) - len(given.defaults) :]]
+    return "config" not in [*optional, *(a.arg for a in given.kwonlyargs)]
 
 
 def _hoisted(text: str, finding: Finding, name: str) -> str:
@@ -156,13 +199,16 @@ def _check_class(site: _Site) -> None:
     defaults = site.function.args
     required = parameters(site.function)[: len(defaults.args) - len(defaults.defaults)]
     for name in required:
-        if name in ("key_value_states", "encoder_hidden_states", "alibi", "position_bias"):
+        if name in (*OTHER_SEQUENCE, "alibi", "position_bias"):
             raise NotUnderstood(f"forward needs {name}", site.function)
+    for name in set(parameters(site.function)) & set(OTHER_SEQUENCE):
+        where = always_read(site.function, name) or always_crosses(site.doc.index, site.info, name)
+        if where is not None:
+            reason = f"{name} is used there: keys of another sequence (cross-attention)"
+            raise NotUnderstood(reason, where)
     for node in ast.walk(site.function):
         if isinstance(node, ast.Name) and node.id == TABLE:
             raise NotUnderstood("forward reads the interface already", node)
-        if isinstance(node, ast.Name) and node.id == "key_value_states":
-            raise NotUnderstood("keys may come from another sequence (cross-attention)", node)
         if isinstance(node, ast.Name) and "alibi" in node.id:
             raise NotUnderstood(f"{node.id} is a bias that the interface cannot express", node)
 
@@ -249,7 +295,7 @@ def _block(site: _Site) -> tuple[Block, int, Names] | None:
     inner = [e for e in eager if e[0].branch_of is not None]
     kernels = [(b, *found) for b in every if (found := kernel_of(b, site.info)) is not None]
     if not eager and not kernels:
-        if any(has_softmax(s) or kernel_calls(s) for s in site.function.body):
+        if any(has_softmax(s) or _kernels(site, s) for s in site.function.body):
             raise NotUnderstood("the form of this attention is not known", site.function)
         return None
     chosen = inner or eager or kernels
@@ -273,6 +319,12 @@ def _block(site: _Site) -> tuple[Block, int, Names] | None:
         if not any(kernel_calls(s) for s in other):
             raise NotUnderstood("attention is computed under a condition", block.branch_of)
     return block, at, names
+
+
+def _kernels(site: _Site, statement: ast.stmt) -> list[ast.AST]:
+    """The calls of kernels in a statement, without those of this file's own functions."""
+    own = site.doc.index.functions
+    return [n for n in kernel_calls(statement) if dotted_name(n.func) not in own]  # type: ignore[attr-defined]
 
 
 def _unbranch(site: _Site, block: Block) -> None:
@@ -325,13 +377,16 @@ class _Called:
     call: ast.Call
     function: FunctionNode
     method: str = ""  # the method's name, "" for a module-level function
+    plain: bool = False  # a function that is not given the module
 
 
 def _helper(site: _Site) -> Eager | None:
     called = _called(site)
     if called is None:
         return None
-    return _from_method(site, called) if called.method else _from_function(site, called)
+    if called.method or called.plain:
+        return _from_method(site, called)
+    return _from_function(site, called)
 
 
 def _called(site: _Site) -> _Called | None:
@@ -347,7 +402,8 @@ def _called(site: _Site) -> _Called | None:
                 match statement:
                     case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(a), ast.Name(b)])], value=v):
                         if v is node and isinstance(node, ast.Call):
-                            found.append((block, _Called(statement, (a, b), node, *helper)))
+                            plain = not helper[1] and not _passes_self(node)
+                            found.append((block, _Called(statement, (a, b), node, *helper, plain)))
                             continue
                 raise NotUnderstood("the call that computes attention has another form", statement)
     if not found:
@@ -392,8 +448,12 @@ def _target(site: _Site, node: ast.AST) -> tuple[FunctionNode, str] | None:
         method = site.info.methods.get(name[5:])
         return (method, name[5:]) if method is not None else None
     function = site.doc.index.functions.get(name)
-    passes_self = bool(node.args) and dotted_name(node.args[0]) == "self"
-    return (function, "") if function is not None and passes_self else None
+    own = function is not None and (_passes_self(node) or has_softmax(function))
+    return (function, "") if function is not None and own else None
+
+
+def _passes_self(call: ast.Call) -> bool:
+    return bool(call.args) and dotted_name(call.args[0]) == "self"
 
 
 def _evaluated(site: _Site, function: FunctionNode, self_name: str) -> tuple[Evaluator, Names]:
@@ -420,18 +480,18 @@ def _is_docstring(statement: ast.stmt) -> bool:
 def _from_method(site: _Site, called: _Called) -> Eager:
     """The method becomes the eager function."""
     function = called.function
-    method = site.doc.method(site.owner, called.method)
+    method = _definition(site, called)
     ev, names = _evaluated(site, function, "self")
     masks = mask_values(function)
-    order = parameters(function)[1:]
+    order = parameters(function)[0 if called.plain else 1 :]
     passed = _passed(called, order)
     plain = [n for n in order if masks.get(n, Value(Kind.PLAIN)).kind is Kind.MASK]
     heads = [n for n in order if masks.get(n, Value(Kind.PLAIN)).kind is Kind.HEAD_MASK]
     rest = set(order) - {names.query, names.key, names.value, *plain, *heads}
-    if rest or len(plain) > 1:
-        raise NotUnderstood(
-            f"{function.name} takes {', '.join(sorted(rest or set(plain)))}", function
-        )
+    if rest:
+        raise NotUnderstood(f"{function.name} takes {', '.join(sorted(rest))}", function)
+    plain.sort(key=lambda name: name != "attention_mask")  # the others beside it
+    heads = [*plain[1:], *heads]
     body = [s for s in function.body if not _is_docstring(s)]
     scaling, settings = scaling_of(site.doc, site.info, ev.facts, assigned(body))
     name = free_name(
@@ -448,12 +508,22 @@ def _from_method(site: _Site, called: _Called) -> Eager:
         settings,
         softcap_of(ev.facts),
     )
+    eager = with_window(site.doc, site.info, ev.facts, eager)
     arguments = [ast.unparse(passed[n]) if n in passed else "None" for n in given]
     keywords = [(n, ast.unparse(passed[n])) for n in heads if n in passed]
     _replace_call(site, called, arguments, keywords, eager, name)
     if not _is_used_elsewhere(site, called):
         site.changes[method] = lambda _: cst.RemoveFromParent()
     return eager
+
+
+def _definition(site: _Site, called: _Called) -> cst.FunctionDef:
+    if called.method:
+        return site.doc.method(site.owner, called.method)
+    for node in site.doc.module.body:
+        if isinstance(node, cst.FunctionDef) and node.name.value == called.function.name:
+            return node
+    raise NotUnderstood(f"{called.function.name} is not at the top of this file", called.call)
 
 
 def _passed(called: _Called, order: Sequence[str]) -> dict[str, ast.expr]:
@@ -523,6 +593,10 @@ def _replace_call(
 def _is_used_elsewhere(site: _Site, called: _Called) -> bool:
     """Is the method named anywhere but in the call that is replaced?"""
     tree = site.doc.index.source.tree
+    if called.plain:
+        name = called.function.name
+        found = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name]
+        return any(node is not called.call.func for node in found)
     uses = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == called.method]
     return any(node is not called.call.func for node in uses)
 
@@ -594,7 +668,7 @@ def interface_statements(
     if eager.dropout:
         items.append(f"dropout={eager.dropout}")
     items.append(f"scaling={eager.scaling}")
-    if "sliding_window" in site.info.self_assignments:
+    if eager.window or WINDOW in site.info.self_assignments:
         items.append("sliding_window=self.sliding_window")
     if eager.softcap:
         items.append(f"softcap={eager.softcap}")
@@ -644,9 +718,7 @@ def _stored(site: _Site, eager: Eager) -> None:
         raise NotUnderstood("the class has no __init__", site.info.node)
     given = parameters(init[1])
     lines = []
-    if "config" not in known:
-        if "config" not in given:
-            raise NotUnderstood("__init__ receives no config", init[1])
+    if "config" not in known and "config" in given:
         lines.append("self.config = config")
     if "layer_idx" not in known and "layer_idx" in given:
         lines.append("self.layer_idx = layer_idx")

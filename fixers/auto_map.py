@@ -78,6 +78,17 @@ def fix(text: str, finding: Finding) -> str:
     return text[: present.value_start] + new + text[present.end :]
 
 
+def inserted_field(text: str, key: str, value: object) -> str:
+    """The text of a JSON object with one more member, whose items stand on lines of their own."""
+    top = _object_at(text, _skip(text, 0))
+    unit = _indent_unit(text, top)
+    inner = json.dumps(value, ensure_ascii=False)
+    if unit is not None:
+        lead, step = unit
+        inner = json.dumps(value, ensure_ascii=False, indent=step).replace("\n", lead)
+    return _inserted(text, top, key, inner)
+
+
 def _skip(text: str, position: int) -> int:
     found = _SPACE.match(text, position)
     assert found is not None

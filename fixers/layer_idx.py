@@ -63,8 +63,29 @@ def _super_call(splice: Splice, init: FunctionNode) -> ast.stmt:
     raise splice.refuse("the constructor does not call super().__init__()", init)
 
 
+def with_config(text: str, finding: Finding, name: str) -> str:
+    """``text`` with the configuration given to a class wherever it is built.
+
+    The class keeps it as ``self.config``. Raises `FixRefused`.
+    """
+    doc = document(text, finding)
+    splice = Splice(doc)
+    info = doc.class_info(name)
+    init = _init(splice, info)
+    given = CONFIG in {p.arg for p in parameters(init)}
+    value = _ConfigPath(splice).parameter(info)
+    if not any(_sets(n, CONFIG) for n in nodes_of(init)):
+        splice.after(_super_call(splice, init), f"self.{CONFIG} = {value}")
+    elif not given:
+        raise splice.refuse(f"self.{CONFIG} is something else", init)
+    return splice.text()
+
+
 class _Path:
     """The way of the index from the list of layers to a class."""
+
+    names: tuple[str, ...] = KNOWN
+    what = "the index of the layer"
 
     def __init__(self, splice: Splice) -> None:
         self.splice = splice
@@ -76,8 +97,8 @@ class _Path:
         if info.name in self.known:
             return self.known[info.name]
         init = _init(self.splice, info)
-        given = [p.arg for p in parameters(init) if p.arg in KNOWN]
-        name = given[0] if given else INDEX
+        given = [p.arg for p in parameters(init) if p.arg in self.names]
+        name = given[0] if given else self.names[0]
         self.known[info.name] = name
         built = [n for n in nodes_of(self.splice.tree) if self._builds(n, info)]
         if not built:
@@ -107,10 +128,17 @@ class _Path:
         last: ast.arg | ast.expr = parameters(init)[-1]
         if arguments.defaults:
             last = arguments.defaults[-1]
-        self.splice.insert(self.splice.span(last)[1], f", {name}=None")
+        first = parameters(init)[0]
+        gap = self._gap(first, parameters(init)[-1])
+        self.splice.insert(self.splice.span(last)[1], f"{gap}{name}=None")
+
+    def _gap(self, first: ast.arg | ast.expr, last: ast.arg | ast.expr) -> str:
+        """What stands between two items: a new line, where each has one of its own."""
+        lines = last.lineno != first.lineno
+        return f",{self.splice.newline}{' ' * last.col_offset}" if lines else ", "
 
     def _pass(self, call: ast.Call, init: FunctionNode, name: str, *, given: bool) -> None:
-        value = self._index_at(call)
+        value = self._value_at(call)
         if any(isinstance(a, ast.Starred) for a in call.args) or None in {
             k.arg for k in call.keywords
         }:
@@ -120,15 +148,19 @@ class _Path:
         passed += call.args[place : place + 1]
         if passed:
             if dotted_name(passed[0]) != value:
-                raise self.splice.refuse(f"{name} is not the index of the layer", call)
+                raise self.splice.refuse(f"{name} is not {self.what}", call)
             return
         last = [*call.args, *(k.value for k in call.keywords)]
         if not last:
             raise self.splice.refuse("the constructor is called without arguments", call)
         end = max(self.splice.span(each)[1] for each in last)
-        self.splice.insert(end, f", {name}={value}")
+        starts: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+        gap = ", "
+        if starts[-1].lineno != starts[0].lineno:
+            gap = f",{self.splice.newline}{' ' * starts[-1].col_offset}"
+        self.splice.insert(end, f"{gap}{name}={value}")
 
-    def _index_at(self, call: ast.Call) -> str:
+    def _value_at(self, call: ast.Call) -> str:
         """The name of the index where a call is: a loop's, or that of the class around it."""
         for node in self.splice.ancestors(call):
             if isinstance(node, ast.ListComp | ast.GeneratorExp):
@@ -159,3 +191,27 @@ class _Path:
             self.splice.replace(target, INDEX)
             return INDEX
         return target.id
+
+
+class _ConfigPath(_Path):
+    """The way of the configuration to a class."""
+
+    names = (CONFIG,)
+    what = "the configuration of the model"
+
+    def _value_at(self, call: ast.Call) -> str:
+        """The configuration where a call is: that of the constructor around it."""
+        function = self.splice.function_of(call)
+        owner = self.splice.parent(function) if function is not None else None
+        info = self.file.classes.get(getattr(owner, "name", ""))
+        if function is None or info is None or info.node is not owner:
+            raise self.splice.refuse("it is not built in a constructor", call)
+        if function.name != "__init__":
+            return f"self.{CONFIG}"
+        known = {p.arg for p in parameters(function)}
+        if CONFIG in known and not any(
+            isinstance(n, ast.Name) and n.id == CONFIG and isinstance(n.ctx, ast.Store)
+            for n in nodes_of(function)
+        ):
+            return CONFIG
+        return self.parameter(info)

@@ -17,7 +17,14 @@ from fixers.toolkit import document
 from modelcheck.findings import Finding
 from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import FunctionNode, dotted_name
-from modelcheck.versions.moves import DEAD_HELPERS, DEAD_METHODS, TRUE_CALLS, always_true, is_export
+from modelcheck.versions.moves import (
+    DEAD_HELPERS,
+    DEAD_METHODS,
+    STAND_INS,
+    TRUE_CALLS,
+    always_true,
+    is_export,
+)
 
 
 def fix(text: str, finding: Finding) -> str:
@@ -29,6 +36,8 @@ def fix(text: str, finding: Finding) -> str:
     local = alias.asname or alias.name
     uses = names(splice.tree, local)
     remove = True
+    if alias.name in STAND_INS:
+        _only_tested(splice, uses)
     if data.get("home"):
         _import_again(splice, node, alias, data["home"], data["new"])
         remove = len(node.names) > 1
@@ -74,6 +83,15 @@ def _import_again(
         splice.replace(node, new)
     else:
         splice.after(node, new)
+
+
+def _only_tested(splice: Splice, uses: list[ast.Name]) -> None:
+    """Refuse where a class is built, derived from, or asked for an attribute."""
+    for use in uses:
+        holder = splice.parent(use)
+        built = isinstance(holder, ast.Call) and holder.func is use
+        if built or isinstance(holder, ast.ClassDef | ast.Attribute):
+            raise splice.refuse(f"{use.id} is more than tested for here", use)
 
 
 def _take_as_true(splice: Splice, use: ast.Name, *, called: bool) -> None:

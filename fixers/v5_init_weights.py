@@ -16,6 +16,7 @@ from fixers import FixRefused
 from fixers.splice import Splice, parameters
 from fixers.toolkit import document
 from modelcheck.findings import Finding
+from modelcheck.rules.version.buffer_not_restored import buffer_value
 from modelcheck.source.bodies import callee_name, nodes_of, self_name
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name, is_self_attribute
 
@@ -31,6 +32,7 @@ class _Plan:
     lines: list[str] = field(default_factory=list)
     needed: set[str] = field(default_factory=set)  # locals of the constructor
     taken: set[ast.stmt] = field(default_factory=set)
+    made: bool = False  # by a method that the constructor calls
 
 
 def fix(text: str, finding: Finding) -> str:
@@ -60,14 +62,15 @@ def _plan(splice: Splice, info: ClassInfo, init: FunctionNode) -> _Plan:
         written = _written(statement)
         call = _registered(statement, self_name(init))
         if call is not None:
-            name, value = call.args[0], call.args[1]
-            assert isinstance(name, ast.Constant)
+            name, value = call.args[0], buffer_value(call)
+            assert isinstance(name, ast.Constant) and value is not None
             plan.buffers.append(str(name.value))
             plan.needed |= _read(splice, init, value)
             filled = f"self.{plan.buffers[-1]}.copy_({splice.code(value)})"
             lines.append(_dedented(splice, statement, filled))
             plan.taken.add(statement)
         elif _fills(info, statement):
+            plan.made = True
             plan.needed |= _read(splice, init, statement)
             lines.append(_dedented(splice, statement))
         elif _is_alias(statement, init):
@@ -85,7 +88,7 @@ def _plan(splice: Splice, info: ClassInfo, init: FunctionNode) -> _Plan:
         elif any(_registered(n, self_name(init)) for n in nodes_of(statement)):
             raise splice.refuse("a buffer is made below a condition", statement)
     plan.lines = [line for group in reversed(lines) for line in group]
-    if not plan.buffers:
+    if not plan.buffers and not plan.made:
         raise splice.refuse("the constructor makes no such buffer", init)
     _refuse_what_changes(splice, info, init, plan)
     return plan
@@ -100,7 +103,7 @@ def _refuse_what_changes(splice: Splice, info: ClassInfo, init: FunctionNode, pl
         if is_self_attribute(node) and isinstance(node, ast.Attribute)
         if isinstance(node.ctx, ast.Load)
     } - set(plan.buffers)
-    last = max(init.body.index(statement) for statement in plan.taken)
+    last = max((init.body.index(statement) for statement in plan.taken), default=len(init.body))
     later: list[ast.AST] = [*init.body[last + 1 :]]
     later += [f for c in info.mro for n, f in c.methods.items() if n != "__init__"]
     for node in (n for part in later for n in nodes_of(part)):
@@ -121,12 +124,14 @@ def _dedented(splice: Splice, statement: ast.stmt, code: str = "") -> list[str]:
 def _registered(node: ast.AST, first: str) -> ast.Call | None:
     """The call that makes a non-persistent buffer with a computed value."""
     call = node.value if isinstance(node, ast.Expr) else None
-    if not isinstance(call, ast.Call) or callee_name(call) != REGISTER or len(call.args) < 2:
+    if not isinstance(call, ast.Call) or callee_name(call) != REGISTER or not call.args:
         return None
+    value = buffer_value(call)
     kept = [k.value for k in call.keywords if k.arg == "persistent"] + call.args[2:3]
     lost = any(isinstance(v, ast.Constant) and v.value is False for v in kept)
     named = isinstance(call.args[0], ast.Constant) and is_self_attribute(call.func, first)
-    return call if lost and named and not isinstance(call.args[1], ast.Constant) else None
+    filled = value is not None and not isinstance(value, ast.Constant)
+    return call if lost and named and filled else None
 
 
 def _fills(info: ClassInfo, statement: ast.stmt) -> bool:
@@ -190,7 +195,7 @@ def _locals(splice: Splice, info: ClassInfo, init: FunctionNode, plan: _Plan) ->
             if isinstance(value, ast.Name) and value.id == name and statement in init.body
             if not any(name in _written(s) for s in init.body[: init.body.index(statement)])
         ]
-        if name == "device":
+        if name == "device" and plan.buffers:
             lines.append(f"    device = self.{plan.buffers[-1]}.device")
         elif kept:
             lines.append(f"    {name} = self.{kept[0]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from modelcheck.findings import Finding
 from modelcheck.fusers.contract import Contract
@@ -41,8 +42,9 @@ class ReleaseScanner(Scanner):
         contracts: Sequence[Contract],
         selection: Selection | None = None,
         transformers: str | None = None,
+        package: Path | None = None,
     ) -> None:
-        super().__init__(contracts[-1], selection, transformers)
+        super().__init__(contracts[-1], selection, transformers, package)
         self.contracts = tuple(contracts)
         self._found: dict[tuple[str, str], list[Finding]] = {}  # by path and release
         self._facts: dict[tuple[str, str], FileFacts] = {}

@@ -54,6 +54,7 @@ def test_info_findings_do_not_fail_a_run(demo):
         (["scan", ".", "--fix", "--diff"], "exclude each other"),
         (["scan", ".", "--unsafe-fixes"], "needs --fix or --diff"),
         (["scan", "."], "no modeling file found in ."),
+        (["scan", ".", "--transformers-path", "missing"], "missing is no package of transformers"),
         (["scna"], "No such command"),
         (["explain", "MC999"], "no rule 'MC999'"),
         (["scan", "--output-format", "xml", "."], "xml"),

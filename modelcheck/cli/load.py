@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Run on so many ranks too, compare with one, and show what each rank holds.",
 )
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Keep the real widths and all layers, with dummy weights. Without it, a model whose "
+    "weights are held in memory (--engine, --device cpu or cuda) is made narrower.",
+)
 @click.option("--full-depth", is_flag=True, help="Build all layers, not one of every kind.")
 @click.option(
     "--timeout",
@@ -75,6 +81,7 @@ def load(
     engine: bool,
     parity: bool,
     tp: int,
+    full: bool,
     full_depth: bool,
     timeout: float,
     verbose: bool,
@@ -91,17 +98,19 @@ def load(
     from modelcheck.dryrun.target import BuildSpec
     from modelcheck.vllm.load import run_load
 
-    spec = BuildSpec(target.path, model_type, trust_remote_code, full_depth, name=target.name)
+    depth = full_depth or full
+    spec = BuildSpec(target.path, model_type, trust_remote_code, depth, name=target.name)
     if parity or tp > 1:
-        if engine or device != "meta":
+        if engine or full or device != "meta":
             raise UsageError(
-                "--parity and --tp start an engine of their own: no --engine, --device"
+                "--parity and --tp start an engine of their own: no --engine, --device, --full"
             )
         return _numbers(spec, parity, tp, python, timeout, verbose, output_format)
     report = run_load(
         spec,
         device=device,
         engine=engine,
+        full=full,
         python=python,
         timeout=timeout,
         verbose=verbose,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -67,6 +68,15 @@ def chosen_transformers(version: str | None) -> str | None:
         return str(Version(version))
     except InvalidVersion:
         raise UsageError(f"--transformers: {version!r} is not a version, try 5.19") from None
+
+
+def chosen_package(folder: str | None) -> Path | None:
+    """``--transformers-path``. Raises `UsageError` for what is no transformers package."""
+    from modelcheck.source.installed import is_package
+
+    if folder is not None and not is_package(Path(folder)):
+        raise UsageError(f"--transformers-path: {folder} is no package of transformers")
+    return Path(folder).absolute() if folder is not None else None
 
 
 def note(message: str) -> None:

@@ -13,6 +13,7 @@ from modelcheck import settings as configuration
 from modelcheck.cli.inputs import DEFAULT_NAME, STDIN, Filters, Look
 from modelcheck.cli.options import (
     chosen_contracts,
+    chosen_package,
     chosen_transformers,
     note,
     split_codes,
@@ -43,6 +44,12 @@ CODES_HELP = "Codes or their beginnings, comma-separated: MC1,MC301."
     "--transformers",
     metavar="VERSION",
     help="Judge for this transformers release. [default: all that the vLLM release allows]",
+)
+@click.option(
+    "--transformers-path",
+    metavar="DIR",
+    type=click.Path(),
+    help="Read inherited classes from this transformers package. [default: the installed one]",
 )
 @click.option("--select", multiple=True, metavar="CODES", help=f"Only these rules. {CODES_HELP}")
 @click.option("--extend-select", multiple=True, metavar="CODES", help="These rules as well.")
@@ -112,6 +119,7 @@ class Options:
     paths: tuple[str, ...]
     vllm: tuple[str, ...]
     transformers: str | None
+    transformers_path: str | None
     select: tuple[str, ...]
     extend_select: tuple[str, ...]
     ignore: tuple[str, ...]
@@ -181,6 +189,7 @@ def _run(options: Options, targets: Targets) -> int:
         chosen_contracts(split_codes(options.vllm) or settings.vllm),
         _selection(options, settings),
         chosen_transformers(options.transformers or settings.transformers),
+        chosen_package(options.transformers_path),
     )
     codes = {rule.code for rule in scanner.selection.rules}  # a wrong one is said before all else
     look = Look(

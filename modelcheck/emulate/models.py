@@ -61,7 +61,9 @@ def prepare(spec: EmulateSpec) -> Models:
     built = meta.build(build)
     whole_config, _ = meta.load_config(build)
     if weights == "random":
-        config, narrowed, count = narrow.narrow(built.config, lambda c: _count(c, spec))
+        config, narrowed, count = narrow.narrow(
+            built.config, lambda c: narrow.parameters(c, spec.build)
+        )
     else:
         narrowed = narrow.shorten_windows(built.config)
         config = narrow.changed(built.config, narrowed)
@@ -124,14 +126,6 @@ def register() -> None:
 
     for name in meta.ATTENTION:
         ALL_ATTENTION_FUNCTIONS.register(name, interface)
-
-
-def _count(config: PretrainedConfig, spec: EmulateSpec) -> int | None:
-    try:
-        model = meta.instantiate(copy.deepcopy(config), spec.build)
-    except Exception:
-        return None
-    return sum(int(p.numel()) for p in model.parameters())
 
 
 def _fresh(config: PretrainedConfig) -> PretrainedConfig:

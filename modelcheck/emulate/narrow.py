@@ -1,6 +1,6 @@
 """Making a configuration small enough to run: windows that a prompt leaves, then widths.
 
-Only the emulation's own tiny random weights go with it. Each change is kept only if the model
+Only random weights of our own go with it. Each change is kept only if the model
 still builds with it; what was changed is reported.
 """
 
@@ -16,6 +16,8 @@ from modelcheck.emulate.spec import WINDOW
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
+
+    from modelcheck.dryrun.target import BuildSpec
 
 ENOUGH = 30_000_000  # parameters of a model that runs in seconds; smaller ones stay as they are
 MOST = 300_000_000  # parameters, 1.2 GB a copy; larger ones are not run
@@ -81,6 +83,17 @@ def changed(config: PretrainedConfig, changes: list[Change]) -> PretrainedConfig
         prefix, dot, key = name.rpartition(".")
         setattr(parts[prefix + dot], key, value)
     return new
+
+
+def parameters(config: PretrainedConfig, spec: BuildSpec) -> int | None:
+    """How many parameters a configuration gives, built on meta; None where it does not build."""
+    from modelcheck.dryrun import build
+
+    try:
+        model = build.instantiate(copy.deepcopy(config), spec)
+    except Exception:
+        return None
+    return sum(int(p.numel()) for p in model.parameters())
 
 
 def narrow(

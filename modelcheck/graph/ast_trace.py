@@ -29,8 +29,9 @@ HIDDEN_STATES = "hidden_states"
 PLAIN_DECORATORS = frozenset(
     {"auto_docstring", "add_start_docstrings_to_model_forward", "replace_return_docstrings"}
 )
-# Those whose wrapper asks for args[0]: torch.fx hands it the module itself in place of ``args``,
-# or cannot make up its arguments at all (ValueError from CPython's code objects).
+# Those whose wrapper asks for args[0]: of a forward with *args or **kwargs, torch.fx hands it the
+# module itself in place of ``args``, or cannot make up its arguments at all (ValueError from
+# CPython's code objects).
 STOPPING_DECORATORS = frozenset({"deprecate_kwarg"})
 HIDDEN_RANK = 3  # [1, tokens, width]
 
@@ -74,7 +75,8 @@ def _check_decorators(forward: FunctionNode) -> None:
     for decorator in forward.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         name = dotted_name(called).rpartition(".")[2] or "?"
-        if name in PLAIN_DECORATORS:
+        several = forward.args.vararg or forward.args.kwarg
+        if name in PLAIN_DECORATORS or (name in STOPPING_DECORATORS and not several):
             continue
         if name in STOPPING_DECORATORS or not decide(f"forward can be traced below @{name}"):
             raise Stop(f"forward cannot be traced below @{name}", decorator.lineno)

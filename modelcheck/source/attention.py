@@ -305,6 +305,9 @@ def _inline_core(info: ClassInfo) -> ast.AST | None:
         multihead = {c.attr for c in children(info) if c.type_name == f"torch.nn.{_MULTIHEAD}"}
     for nodes, first in _reached_bodies(info):
         told = nodes.called() & _TELLING or any(map(_is_kernel, nodes.called()))
+        for value in _bound(nodes):
+            if _is_kernel(dotted_name(value).rpartition(".")[2]):
+                return value
         for name, call in nodes.calls if told or multihead else ():
             if name == "topk":  # routing, not attention
                 return None
@@ -325,14 +328,28 @@ def _is_kernel(name: str) -> bool:
 
 
 def _reached_bodies(info: ClassInfo) -> Iterator[tuple[Body, str]]:
-    """Forward, the methods it calls, and the functions of the file that those call."""
-    seen: set[str] = set()
-    for owner, method in reached_methods(info):
+    """Forward, the methods it runs, and the functions of the file that those run."""
+    seen: set[ast.AST] = set()
+    methods = list(reached_methods(info))
+    for owner, method in methods:
+        first = self_name(method)
         nodes = body(owner.file, method)
-        yield nodes, self_name(method)
-        for call in nodes.all(ast.Call):
-            name = getattr(call.func, "id", "")
-            helper = owner.file.functions.get(name)
-            if helper is not None and name not in seen:
-                seen.add(name)
+        yield nodes, first
+        for value in (*(call.func for call in nodes.all(ast.Call)), *_bound(nodes)):
+            if isinstance(value, ast.Attribute) and is_self_attribute(value, first):
+                hit = info.find_method(value.attr)
+                if hit is not None and hit not in methods:
+                    methods.append(hit)  # under a local name
+                _, kept = info.self_assignments.get(value.attr, (None, None))
+                value = kept if kept is not None else value
+            helper = owner.file.functions.get(getattr(value, "id", ""))
+            if helper is not None and helper not in seen:
+                seen.add(helper)
                 yield body(owner.file, helper), ""
+
+
+def _bound(nodes: Body) -> Iterator[ast.expr]:
+    """What is assigned, each side of a choice."""
+    for assignment in nodes.all(ast.Assign):
+        value = assignment.value
+        yield from (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)

@@ -93,14 +93,18 @@ def _call_kind(file: FileIndex, call: ast.Call) -> Kind:
 
 def _assigned_kinds(info: ClassInfo, name: str) -> Iterator[Kind]:
     for ancestor in info.mro:
-        found = list(_own_kinds(ancestor, name))
+        found = list(_own_kinds(info, ancestor, name))
         yield from found
         if any(a for a in found) and "__init__" in ancestor.methods:
             return  # the nearest class's value is what an instance ends up with
 
 
-def _own_kinds(info: ClassInfo, name: str) -> Iterator[Kind]:
+def _own_kinds(instance: ClassInfo, info: ClassInfo, name: str) -> Iterator[Kind]:
+    """What one of the classes of an instance's line assigns."""
+    run = (info, info.methods.get("__init__")) in instance.constructors
     for method in info.methods.values():
+        if method.name == "__init__" and not run:
+            continue
         first = self_name(method)
         nodes = body(info.file, method)
         pairs: list[tuple[ast.expr, ast.expr | None]] = [

@@ -7,6 +7,7 @@ when a name is first needed; nothing is imported or executed.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -22,6 +23,7 @@ from modelcheck.source.syntax import statements
 from modelcheck.source.text import SourceFile, read_source
 from modelcheck.source.tree import nodes_of
 
+_NAMED_CONSTRUCTOR = re.compile(r"\w\.__init__\(")
 LIBRARY_FILES = 48  # of transformers, kept parsed: some 5 MB each
 
 # Bases outside the scanned files whose nature is known. The value says what a subclass is.
@@ -152,6 +154,22 @@ class ClassInfo:
         return self.kind in ("module", "pretrained")
 
     @cached_property
+    def constructors(self) -> tuple[tuple[ClassInfo, FunctionNode], ...]:
+        """The ``__init__`` of this class and of its ancestors, nearest first.
+
+        Without those that one skips by calling a class further up: ``nn.Module.__init__(self)``.
+        """
+        found: list[tuple[ClassInfo, FunctionNode]] = []
+        beyond: ClassInfo | str | None = None
+        for info in self.mro:
+            if beyond not in (None, info) or "__init__" not in info.methods:
+                continue
+            init = info.methods["__init__"]
+            found.append((info, init))
+            beyond = _constructor_called(info.file, init)
+        return tuple(found)
+
+    @cached_property
     def self_assignments(self) -> Mapping[str, tuple[ast.stmt, ast.expr | None]]:
         """``self.name = value`` anywhere in ``__init__`` of this class and its ancestors.
 
@@ -159,10 +177,7 @@ class ClassInfo:
         for a tuple target.
         """
         found: dict[str, tuple[ast.stmt, ast.expr | None]] = {}
-        for info in reversed(self.mro):
-            init = info.methods.get("__init__")
-            if init is None:
-                continue
+        for _, init in reversed(self.constructors):
             first = init.args.args[0].arg if init.args.args else "self"
             for node in nodes_of(init):
                 if isinstance(node, ast.Assign):
@@ -171,6 +186,21 @@ class ClassInfo:
                 elif isinstance(node, ast.AnnAssign) and node.value is not None:
                     _note_targets(found, node, node.target, node.value, first)
         return found
+
+
+def _constructor_called(file: FileIndex, init: FunctionNode) -> ClassInfo | str | None:
+    """The class whose constructor one calls by name, None where it (also) calls super()'s."""
+    if not file.names_constructors:
+        return None
+    called = [
+        node.func.value
+        for node in nodes_of(init)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "__init__"
+    ]
+    names = {dotted_name(each) for each in called}
+    return file.resolve(names.pop()) or None if len(names) == 1 else None
 
 
 def _note_targets(
@@ -217,6 +247,11 @@ class FileIndex:
     def functions(self) -> Mapping[str, FunctionNode]:
         """Module-level functions by name."""
         return {node.name: node for node in self._top_level if isinstance(node, FunctionNode)}
+
+    @cached_property
+    def names_constructors(self) -> bool:
+        """Is a constructor called by its class's name, as in ``nn.Module.__init__(self)``?"""
+        return _NAMED_CONSTRUCTOR.search(self.source.text) is not None
 
     @cached_property
     def assignments(self) -> Mapping[str, ast.expr]:

@@ -30,7 +30,12 @@ def installed_root() -> Path | None:
         return None
     places = spec.submodule_search_locations if spec is not None else None
     # A folder that is merely called so is a package to Python as well.
-    return next((Path(p) for p in places or () if os.path.isfile(os.path.join(p, _MARK))), None)
+    return next((Path(p) for p in places or () if is_package(Path(p))), None)
+
+
+def is_package(folder: Path) -> bool:
+    """Is it the folder of a transformers package, site-packages/transformers?"""
+    return os.path.isfile(folder / _MARK)
 
 
 @lru_cache(maxsize=64)
@@ -39,7 +44,7 @@ def tree_of(path: Path) -> Path | None:
     if len(path.parents) < 3 or path.parents[1].name != "models":
         return None
     root = path.parents[2]
-    return root if os.path.isfile(root / _MARK) else None
+    return root if is_package(root) else None
 
 
 def absolute_name(path: Path, relative: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from modelcheck.dryrun.target import BuildSpec
 
 CODE = ("*.py", "*.json", "*.jinja")  # what vLLM may read beside the configuration
+UNCOMPARED = ("dtype", "torch_dtype", "_name_or_path")
 WEIGHTS = ".index.json"  # would send a loader after files that are not there
 
 
@@ -38,12 +40,21 @@ def write_folder(spec: BuildSpec, built: Built, folder: Path) -> None:
         return
     _copy_code(spec.folder, folder)
     _, raw = read_config(spec.folder / CONFIG)
-    if built.depths or spec.overrides:
-        from modelcheck.dryrun.build import load_config
+    raw = {**raw, **spec.overrides}
+    _write(raw, folder)
+    if not (built.depths or spec.overrides):
+        return
+    from modelcheck.dryrun.build import load_config
 
-        whole, _ = load_config(spec)
-        raw = {**raw, **spec.overrides}
-        _patch(raw, changes(whole.to_dict(), built.config.to_dict()), _aliases(built.config))
+    written = replace(spec, path=str(folder), overrides={})
+    # Twice: the class may derive a value (head_dim) from those that were changed.
+    for _ in range(2):
+        read, _ = load_config(written)
+        _patch(raw, changes(read.to_dict(), built.config.to_dict()), _aliases(built.config))
+        _write(raw, folder)
+
+
+def _write(raw: Mapping[str, Any], folder: Path) -> None:
     (folder / CONFIG).write_text(json.dumps(raw, indent=2, default=str), encoding="utf-8")
 
 
@@ -68,7 +79,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
         if isinstance(value, Mapping) and isinstance(old, Mapping):
             if inner := changes(old, value):
                 found[key] = inner
-        elif value != old and key not in ("dtype", "torch_dtype"):
+        elif value != old and key not in UNCOMPARED:
             found[key] = value
     return found
 

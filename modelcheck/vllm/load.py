@@ -121,6 +121,7 @@ def run_load(
     *,
     device: str = "meta",
     engine: bool = False,
+    full: bool = False,
     python: str | None = None,
     timeout: float = TIMEOUT,
     verbose: bool = False,
@@ -128,13 +129,14 @@ def run_load(
     """Trace a model as dryrun does, build it in vLLM, both in one other process.
 
     ``timeout`` is in seconds; ``engine`` also starts a real one and generates some tokens;
+    ``full`` keeps the real widths where weights are held in memory, dummy ones;
     ``verbose`` shows on stderr what vLLM prints. Raises `UsageError`, `BuildError`,
     `MissingDependency` or `WorkerError`, each with one line.
     """
     check_target(spec)
     interpreter = find_python(python)
     require_vllm(interpreter)
-    payload = {"spec": spec.to_json(), "device": device, "engine": engine}
+    payload = {"spec": spec.to_json(), "device": device, "engine": engine, "full": full}
     answer = _run("job", payload, interpreter, timeout, verbose, spec.target)
     return LoadReport.from_answer(spec.target, device, answer)
 

@@ -7,10 +7,11 @@ look at many models: vLLM's import costs ten seconds, a model a second.
 from __future__ import annotations
 
 import contextlib
+import copy
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 
 def job(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """One model. ``payload``: ``spec`` (a `BuildSpec` as JSON), ``device``, ``engine``.
+    """One model. ``payload``: ``spec`` (a `BuildSpec` as JSON), ``device``, ``engine``, ``full``.
+
+    Where weights are held in memory the model is made narrower, unless ``full`` is true.
 
     The answer holds ``dryrun`` and ``vllm`` (lists of `ClassReport` as JSON), ``backend``,
     ``tokens`` (None without an engine), ``depths``, ``warnings``, ``log`` (the Fused and Found
@@ -47,18 +50,19 @@ def jobs(payload: Mapping[str, Any]) -> dict[str, Any]:
     specs = [BuildSpec(**spec) for spec in payload["specs"]]
     contract = contract_for(releases({})["vllm"])
     # All of them before vLLM is imported: it changes transformers, and the classes it builds.
-    references = [_reference(spec, contract) for spec in specs]
     device = payload["device"]
+    small = (payload["engine"] or device != "meta") and not payload.get("full")
+    references = [_reference(spec, contract, small) for spec in specs]
     if any(isinstance(reference, Reference) for reference in references):
         if payload["engine"]:
             engine.engine_environment()
         adapter.import_vllm(device)
     models = []
-    for spec, reference in zip(specs, references, strict=True):
+    for reference in references:
         try:
             if isinstance(reference, ModelcheckError):
                 raise reference
-            models.append(_load(spec, reference, device, bool(payload["engine"])))
+            models.append(_load(reference, device, bool(payload["engine"])))
         except ModelcheckError as error:
             models.append({"error": str(error)})
     return {"models": models}
@@ -68,31 +72,53 @@ def jobs(payload: Mapping[str, Any]) -> dict[str, Any]:
 class Reference:
     """A model built by transformers alone, its modules' classes, and what dryrun says of it."""
 
+    spec: BuildSpec
     built: MetaModel
     classes: Mapping[str, str]
     said: tuple[ClassReport, ...]
 
 
-def _reference(spec: BuildSpec, contract: Contract) -> Reference | ModelcheckError:
+def _reference(spec: BuildSpec, contract: Contract, small: bool) -> Reference | ModelcheckError:
     """Errors of this build are the model's own; from vLLM they come under misleading names."""
     from modelcheck.dryrun.build import build
     from modelcheck.fusers.traced import analyse_model
 
     try:
         built = build(spec)
+        if small:
+            spec, built = _narrowed(spec, built)
     except ModelcheckError as error:
         return error
     classes = {path: type(module).__name__ for path, module in built.model.named_modules()}
     said = analyse_model(built.model, config=built.config, contract=contract)
-    return Reference(built, classes, tuple(said))
+    return Reference(spec, built, classes, tuple(said))
 
 
-def _load(spec: BuildSpec, reference: Reference, device: str, engine: bool) -> dict[str, Any]:
+def _narrowed(spec: BuildSpec, built: MetaModel) -> tuple[BuildSpec, MetaModel]:
+    """The same model with less width, where its weights would fill much memory."""
+    from modelcheck.dryrun.build import instantiate, load_config
+    from modelcheck.emulate import narrow
+    from modelcheck.vllm.folder import changes
+
+    if (narrow.parameters(built.config, spec) or 0) <= narrow.ENOUGH:
+        return spec, built
+    config, done, _ = narrow.narrow(built.config, lambda c: narrow.parameters(c, spec))
+    whole, _ = load_config(spec)
+    overrides = {**spec.overrides, **changes(whole.to_dict(), config.to_dict())}
+    words = ", ".join(f"{name} to {value}" for name, value in done)
+    notes = (*built.notes, f"{spec.target}: made narrower ({words}); --full keeps the real sizes")
+    model = instantiate(copy.deepcopy(config), spec)
+    return replace(spec, overrides=overrides), replace(
+        built, config=config, model=model, notes=notes
+    )
+
+
+def _load(reference: Reference, device: str, engine: bool) -> dict[str, Any]:
     from modelcheck.vllm import adapter
     from modelcheck.vllm.folder import write_folder
     from modelcheck.vllm.logs import warnings
 
-    meta = reference.built
+    spec, meta = reference.spec, reference.built
     with tempfile.TemporaryDirectory() as folder:
         write_folder(spec, meta, Path(folder))
         with _model(spec, folder, device, engine) as (built, tokens):

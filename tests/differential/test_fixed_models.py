@@ -39,11 +39,11 @@ WIDE = {"hidden_size": 128}  # the CPU's attention takes heads from 32 on
 def fixed(name: str, root: Path) -> BuildSpec:
     """The repository of a case, or of a pair's block, after fixing."""
     if name in (RENAMED, LATENT):
-        spec = as_repo(name, root)
+        spec: BuildSpec = as_repo(name, root)
     else:
         folder = EXPERTS["write_repo"](root / f"fixed_{name}", EXPERTS["with_block"](name))
         spec = BuildSpec(path=str(folder), trust_remote_code=True, overrides=WIDE)
-    folder = Path(spec.path)
+    folder = Path(spec.path or "")
     with Workshop(str(folder)) as copy:
         assert prepare(str(folder), copy, unsafe=True).changes
         shutil.copyfile(Path(copy, "modeling_case.py"), folder / "modeling_case.py")

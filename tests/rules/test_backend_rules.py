@@ -267,6 +267,7 @@ def test_a_plan_in_a_sibling_file(tmp_path):
     text = text.replace("import torch\n", "import torch\nfrom .configuration_x import XConfig\n", 1)
     (finding,) = scan_text(tmp_path, text)
     assert (finding.code, finding.class_name) == ("MC801", "MalleeMLP")
+    assert finding.tp_only
 
 
 @pytest.mark.parametrize(

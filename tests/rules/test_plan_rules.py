@@ -168,6 +168,89 @@ class TestHardCodedHeads:
         assert len(lines) == 2 and q_line not in lines  # k and v are still merged, and cut
 
 
+class TestTakenApart:
+    """Outputs of merged projections: the latent of a case whose attention vLLM does not know."""
+
+    SPLIT = "self.kv_a_proj(hidden_states).split((self.rank, self.rope), dim=-1)"
+
+    def case(self, new="", name="modeling_case.py"):
+        text = (FIXTURES / "cases" / "17_mla_inline_expansion" / name).read_text()
+        first = "        query = self.q_proj("
+        made = f"        packed = self.kv_a_proj(hidden_states)\n{first}"
+        return change(text, (first, made), (self.SPLIT, new)) if new else text
+
+    @pytest.mark.parametrize(
+        ("code", "severity", "word"),
+        [
+            ("packed.split((self.rank, self.rope), dim=-1)", "error", "split into 32 + 16"),
+            (
+                "torch.split(packed, [self.rank, self.rope], -1)",
+                "error",
+                "split into 32 + 16",
+            ),
+            (
+                "packed.to(hidden_states.dtype).split_with_sizes((self.rank, self.rope), dim=2)",
+                "error",
+                "split into 32 + 16",
+            ),
+            ("packed.split(24, dim=-1)", "error", "split into pieces of 24"),
+            ("packed.chunk(2, dim=-1)", "wrong", "cut into 2 parts"),
+            (
+                "packed[..., : self.rank], packed[..., self.rank :]",
+                "wrong",
+                "sliced by [:32]",
+            ),
+            (
+                "packed[..., -2 * self.rope :], packed[:, :, -self.rope :]",
+                "wrong",
+                "sliced by [-32:]",
+            ),
+        ],
+    )
+    def test_by_the_whole_width(self, scan, code, severity, word):
+        (finding,) = scan("MC807", self.case(code))
+        assert (finding.class_name, finding.severity) == ("QuillajaAttention", severity)
+        assert finding.tp_only and finding.span.line == 148
+        assert f"the output of kv_a_proj is {word}" in finding.message
+        assert "merging kv_a_proj and q_proj" in finding.advice
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "packed.split((1, 11), dim=1)",  # along the tokens
+            "packed.split(1, dim=1)",
+            "packed.chunk(2, dim=1)",
+            "packed[:, -2:], packed[:, :2]",
+            "packed[..., :48], packed[..., 0:]",  # all of them
+            "packed[..., 0::2], packed[..., 1::2]",
+            "packed.view(batch, length, -1, 24).chunk(2, dim=-1)",
+        ],
+    )
+    def test_other_axes_and_whole_values(self, scan, code):
+        assert scan("MC807", self.case(code)) == ()
+
+    def test_as_it_was_written(self, scan):
+        (finding,) = scan("MC807", self.case())
+        assert finding.span.line == 147
+
+    def test_what_is_not_merged_is_whole(self, scan):
+        text = change(
+            self.case(), (self.SPLIT, self.SPLIT.replace("states)", "states.contiguous())"))
+        )
+        assert scan("MC807", text) == ()
+
+    def test_before_0_30_nothing_merges_them(self, scan):
+        assert scan("MC807", self.case(), vllm="0.29") == ()
+
+    def test_latent_attention_of_vllm_takes_their_place(self, scan):
+        assert scan("MC807", self.case(name="modeling_fixed.py")) == ()
+
+    def test_a_single_head_of_keys_is_whole_on_every_rank(self, scan):
+        text = change(example("MC807"), ("num_key_value_heads=2", "num_key_value_heads=1"))
+        (finding,) = scan("MC807", text)
+        assert "q_proj" in finding.message
+
+
 class TestFusedOutput:
     def test_without_the_dropout_vllm_finds_it(self, scan):
         text = change(
@@ -182,6 +265,70 @@ class TestFusedOutput:
         )
         (finding,) = scan("MC808", text)
         assert (finding.class_name, finding.severity, finding.tp_only) == ("MyMLP", "error", True)
+
+    LAYER = """class Output(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size)
+
+    def forward(self, output, residual):
+        return self.norm(self.dense(output) + residual)
+
+
+class MyLayer(nn.Module):
+    def __init__(self, config, layer_idx):
+        super().__init__()
+        self.attention = MyAttention(config, layer_idx)
+        self.o_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.output = Output(config)
+
+    def forward(self, hidden_states, **kwargs):
+        output, _ = self.attention(hidden_states, **kwargs)
+        return {}
+
+
+class MyModel("""
+
+    def in_the_parent(self, code, style):
+        style = f'"layers.*.o_proj": "{style}", "layers.*.output.dense": "{style}"' if style else ""
+        made = "self.o_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=False)\n"
+        return change(
+            example("MC807", "Use instead"),
+            (f"        {made}", ""),
+            ("return self.o_proj(output)", "return output, weights"),
+            ("class MyModel(", self.LAYER.replace("return {}", f"return {code}")),
+            ("[MyAttention(", "[MyLayer("),
+            ('"layers.*.o_proj": "rowwise",', style),
+            ("layers.*.q_proj", "layers.*.attention.q_proj"),
+        )
+
+    @pytest.mark.parametrize(
+        ("code", "name", "entry"),
+        [
+            ("self.o_proj(output)", "o_proj", "layers.*.o_proj"),
+            ("self.o_proj(output.contiguous())", "o_proj", "layers.*.o_proj"),
+            ("self.output(output, hidden_states)", "dense", "layers.*.output.dense"),
+        ],
+    )
+    def test_held_by_the_parent(self, scan, code, name, entry):
+        (finding,) = scan("MC808", self.in_the_parent(code, ""))
+        assert (finding.class_name, finding.severity) == ("MyAttention", "error")
+        assert f"and {name} of My" in finding.message or f"and {name} of Output" in finding.message
+        assert entry in finding.advice
+        assert scan("MC808", self.in_the_parent(code, "rowwise")) == ()
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "self.output(hidden_states, output)",  # dense gets another value
+            "self.o_proj(hidden_states) + output",
+            "self.o_proj(output * 2)",  # not followed
+            "hidden_states + output",
+        ],
+    )
+    def test_what_takes_another_value(self, scan, code):
+        assert scan("MC808", self.in_the_parent(code, "")) == ()
 
 
 class TestFullWidth:

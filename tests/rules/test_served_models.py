@@ -203,18 +203,80 @@ def test_a_scale_for_all_embeddings_is_right(scan):  # type: ignore[no-untyped-d
     )
 
 
+HEAD = "self.lm_head(hidden_states)"
+SCALED = "logits / self.config.logits_scaling"
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "found"),
+    ("old", "new", "severity"),
     [
-        ("self.logits_scaling = 8.0", "self.logits_scaling = 1.0", False),
-        ("logits / self.config.logits_scaling", "logits.float()", False),
-        ("logits / self.config.logits_scaling", "logits * 0.25", True),
-        ("logits / self.config.logits_scaling", "logits * self.config.logit_scale", False),
-        ("logits / self.config.logits_scaling", "logits / self.config.unheard_of", False),
+        ("self.logits_scaling = 8.0", "self.logits_scaling = 1.0", Severity.INFO),
+        (SCALED, "logits.float()", None),
+        (SCALED, "logits * 1.0", None),
+        (SCALED, "logits * 0.25", Severity.WRONG),
+        (SCALED, "logits * self.config.logit_scale", None),
+        (SCALED, "logits / self.config.unheard_of", None),
     ],
 )
-def test_what_a_head_may_do(scan, old, new, found):  # type: ignore[no-untyped-def]
-    assert bool(scan("MC310", changed(example("MC310"), (old, new)))) == found
+def test_what_a_head_may_do(scan, old, new, severity):  # type: ignore[no-untyped-def]
+    found = [f.severity for f in scan("MC310", changed(example("MC310"), (old, new)))]
+    assert found == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("given", "severity"),
+    [
+        ("hidden_states / self.config.logits_scaling", Severity.WRONG),
+        ("(0.5 * hidden_states)[:, -1:]", Severity.WRONG),
+        ("hidden_states.to(self.lm_head.weight.dtype)", None),
+        ("hidden_states[:, -8 // 2 :]", None),
+        ("hidden_states * 1.0", None),
+        ("hidden_states / self.config.unheard_of", None),
+        ("self.dropout(hidden_states)", None),
+        ("self.act(hidden_states)", Severity.WRONG),
+        ("self.norm(hidden_states)", Severity.ERROR),
+        ("self.act(self.out(hidden_states))", Severity.ERROR),
+    ],
+)
+def test_what_is_done_before_the_head(scan, given, severity):  # type: ignore[no-untyped-def]
+    made = """        self.lm_head =
+        self.dropout = nn.Dropout(0.1)
+        self.act = nn.GELU()
+        self.norm = nn.LayerNorm(config.hidden_size)
+        self.out = nn.Linear(config.hidden_size, config.hidden_size)
+"""
+    lines = made.splitlines(keepends=True)
+    text = changed(
+        example("MC310"),
+        (lines[0].rstrip(), "".join(lines[1:]) + lines[0].rstrip()),
+        (SCALED, "logits.float()"),
+        (HEAD, f"self.lm_head({given})"),
+    )
+    assert [f.severity for f in scan("MC310", text)] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize("given", ["hidden_states * 0.5", "self.lm_head(hidden_states)"])
+def test_what_may_not_run_is_not_judged(scan, given):  # type: ignore[no-untyped-def]
+    text = changed(
+        example("MC310"),
+        (SCALED, "logits.float()"),
+        (
+            f"        logits = {HEAD}",
+            f"        if self.training:\n            hidden_states = {given}\n"
+            f"        logits = {HEAD}",
+        ),
+    )
+    assert scan("MC310", text) == []
+
+
+def test_a_factor_that_config_json_leaves_at_1(tmp_path):  # type: ignore[no-untyped-def]
+    text = changed(example("MC310"), ("self.logits_scaling = 8.0", "self.logits_scaling = 1.0"))
+    (tmp_path / "modeling_x.py").write_text(text)
+    auto_map = {"AutoConfig": "modeling_x.ToyConfig", "AutoModel": "modeling_x.ToyModel"}
+    config = {"architectures": ["ToyForCausalLM"], "auto_map": auto_map, "model_type": "toy"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    scanner = Scanner(contract_for(None), Selection(select=("MC310",)))
+    assert scanner.scan([str(tmp_path)]).findings == ()
 
 
 def test_a_module_before_the_head(scan):  # type: ignore[no-untyped-def]

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from modelcheck.cli.scan import scan
 from modelcheck.findings import Finding, Severity
 from modelcheck.fusers.predicted import predict_file
 from modelcheck.fusers.results import Fires
@@ -190,6 +192,10 @@ def test_a_scan_can_be_given_the_package(tree: Path, tmp_path: Path) -> None:
     scanner.forget(str(model))
     (found,) = scanner.scan([str(path)]).findings
     assert (found.code, found.class_name, found.path) == ("MC301", "OwnModel", str(path))
+    options = ["--isolated", "--select", "MC301", "--output-format", "concise"]
+    told = CliRunner().invoke(scan, [str(path), *options, "--transformers-path", str(tree)])
+    assert "MC301" in told.stdout, told.output
+    assert "MC301" not in CliRunner().invoke(scan, [str(path), *options]).stdout
 
 
 def test_a_class_of_the_tree_is_parsed_once(tree: Path) -> None:

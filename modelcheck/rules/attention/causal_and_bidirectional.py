@@ -3,7 +3,8 @@
 What it does
 ------------
 Builds the model's module tree from its constructors and its configuration and reports a module
-with a false `is_causal` in a text model that has causal attention too.
+with a false `is_causal` in a text model that has causal attention too, or that makes causal masks
+and no others.
 
 Why it matters
 --------------
@@ -230,16 +231,19 @@ No fix: drop the attribute where it means nothing; a model that mixes both canno
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Severity
 from modelcheck.graph.values import Unknown
 from modelcheck.rules.base import Context
 from modelcheck.rules.modules import Built, Tree, trees
-from modelcheck.source.bodies import headline
+from modelcheck.source.bodies import body, headline, reached_methods
+from modelcheck.source.classes import ClassInfo
 
 CODE = "MC113"
 NAME = "is_causal"
+MAKES_MASK = re.compile(r"(create|prepare|make|update|get|expand)_\w*mask")
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -267,9 +271,17 @@ def _mixed(tree: Tree) -> Built | None:
     values = [(module, _value(module)) for module in tree.modules]
     if any(value is None for _, value in values):
         return None
-    if not any(value and module.index is not None for module, value in values):
+    causal = any(value and module.index is not None for module, value in values)
+    if not causal and not _masks_causally(tree.model):
         return None
     return next((module for module, value in values if not value), None)
+
+
+def _masks_causally(model: ClassInfo) -> bool:
+    """Does the model make causal masks, and no others?"""
+    called = {name for o, f in reached_methods(model) for name in body(o.file, f).called()}
+    masks = {name for name in called if MAKES_MASK.search(name) and "head" not in name}
+    return bool(masks) and all("causal" in name for name in masks)
 
 
 def _value(module: Built) -> bool | None:

@@ -3,7 +3,8 @@
 What it does
 ------------
 Looks at `softcap=`, `sliding_window=` and bias arguments of the attention call, evaluated in the
-module tree that the configuration gives, and compares them with what vLLM uses.
+module tree that the configuration gives, and compares them with what vLLM uses. Also at a
+`sliding_window` of the configuration that the file never reads.
 
 Why it matters
 --------------
@@ -218,34 +219,51 @@ class ToyModel(ToyPreTrainedModel):
 
 Fix safety
 ----------
-No fix yet: give the configuration the field that vLLM reads (an `attribute_map` entry will do).
+Unsafe for a window that an attention class chooses by the index of its layer: `layer_types` is
+added to config.json, which the caches of transformers read too. No fix for the others: give the
+configuration the field that vLLM reads (an `attribute_map` entry will do).
 """
 
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.graph.configs import config_value
 from modelcheck.graph.symbolic import Sym
 from modelcheck.graph.values import Unknown
+from modelcheck.rules.attention._windows import (
+    FULL,
+    SLIDING,
+    TYPES,
+    WINDOW,
+    tree_windows,
+    unasked_window,
+    window_fields,
+)
+from modelcheck.rules.backend.config_json import config_finding, config_repo
 from modelcheck.rules.base import Context
 from modelcheck.rules.modules import Built, Tree, trees
 from modelcheck.source.attention import Attention, attention_of
 from modelcheck.source.bodies import self_name
 from modelcheck.source.classes import Signature, dotted_name
+from modelcheck.source.repo import Repo
 
 CODE = "MC114"
 CAP = "attn_logit_softcapping"
-WINDOW = "sliding_window"
-SLIDING = "sliding_attention"
 
 
 def check(context: Context) -> Iterable[Finding]:
     """One finding for each lost argument of an attention class."""
+    repo = config_repo(context)
+    if repo is not None:
+        yield from _without_types(context, repo)
+        return
     for group in trees(context):
+        yield from _unasked(context, group)
         lost = [dict(_lost(tree)) for tree in group]
         for node, (module, reason) in lost[0].items():
             same = all(node in other and other[node][1] == reason for other in lost)
@@ -259,6 +277,53 @@ def check(context: Context) -> Iterable[Finding]:
                     f"{reason}.",
                     "Put the value into the configuration field that vLLM reads.",
                 )
+
+
+def _unasked(context: Context, group: tuple[Tree, ...]) -> Iterator[Finding]:
+    """A window that only the configuration knows of."""
+    found = [unasked_window(tree) for tree in group]
+    first = found[0]
+    if first is None or not all(found) or first[0].info.file is not context.file:
+        return
+    module, size = first
+    attention = attention_of(module.info)
+    if attention is not None and attention.call is not None:
+        yield context.finding(
+            CODE,
+            Severity.WRONG,
+            module.info,
+            attention.call,
+            f"{module.info.name} attends to all tokens, and vLLM uses {WINDOW} = {size} of the "
+            "configuration on every layer.",
+            f"Give the interface {WINDOW} and make masks with it; or take {WINDOW} out of the "
+            "configuration.",
+        )
+
+
+def _without_types(context: Context, repo: Repo) -> Iterator[Finding]:
+    """config.json without the layer_types by which its attention has windows."""
+    for file in repo.files:
+        for tree in (t for group in trees(Context(file, repo, context.contract)) for t in group):
+            fields = window_fields(context, repo, tree)
+            if fields is None:
+                continue
+            size, (name, *_) = fields[WINDOW], tree_windows(tree)
+            yield config_finding(
+                context,
+                repo,
+                CODE,
+                Severity.WRONG,
+                [WINDOW],
+                f"there is no {TYPES} here: vLLM cannot know on which layers {name} has a window "
+                f"of {size}.",
+                f'Add {TYPES}, a list with "{SLIDING}" or "{FULL}" for every layer.',
+                Fix(
+                    "config_fields",
+                    f"add {TYPES}",
+                    Safety.UNSAFE,
+                    {"fields": json.dumps(fields)},
+                ),
+            )
 
 
 def _lost(tree: Tree) -> Iterator[tuple[ast.keyword, tuple[Built, str]]]:

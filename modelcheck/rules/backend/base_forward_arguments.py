@@ -56,17 +56,19 @@ class MyModel(MyPreTrainedModel):
 
 Fix safety
 ----------
-Safe: the arguments are added and used in place of what the forward makes itself. Refused where it
-is not clear where positions are counted or tokens looked up.
+Safe: the arguments are added and used in place of what the forward makes itself. Unsafe in a file
+whose rotary table is cut to a length: positions are handed down to the attention, and the table is
+computed by them. Refused where it is not clear where positions are counted or tokens looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Fix, Severity
+from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
+from modelcheck.rules.threading.rope_by_length import cuts_table
 from modelcheck.source.basemodel import base_models, is_encoder_decoder, is_language_head
 from modelcheck.source.callpath import takes_input_ids
 from modelcheck.source.classes import ClassInfo, Signature
@@ -91,10 +93,21 @@ def check(context: Context) -> Iterable[Finding]:
                 found[1],
                 f"forward does not name {names}: vLLM cannot prepare it for torch.compile",
                 f"Add {names} to the signature (default None) and use them.",
-                Fix("base_forward", f"accept {names}", data={"missing": " ".join(missing)})
+                Fix(
+                    "base_forward",
+                    f"accept {names}",
+                    _safety(context, missing),
+                    {"missing": " ".join(missing)},
+                )
                 if found[0] is decoder and "input_ids" not in missing
                 else None,
             )
+
+
+def _safety(context: Context, missing: list[str]) -> Safety:
+    """Unsafe where a rotary table may have to be computed by position for it."""
+    tables = any(c.is_module and cuts_table(c) for c in context.file.classes.values())
+    return Safety.UNSAFE if tables and "position_ids" in missing else Safety.SAFE
 
 
 def _decoders(context: Context) -> Iterable[ClassInfo]:

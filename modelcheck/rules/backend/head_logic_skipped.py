@@ -4,13 +4,16 @@ What it does
 ------------
 Reports a causal language model that scales its logits by something else than `logit_scale`, caps
 them without `final_logit_softcapping`, or runs the hidden states through another module or a scale
-before its head, unless the configuration makes that a multiplication by 1.
+before its head, unless the configuration makes that a multiplication by 1 (`info` where only a
+config.json could say otherwise, and there is none).
 
 Why it matters
 --------------
 vLLM (every release) builds only the base model, and a head of its own: one linear layer, then a cap
 of `final_logit_softcapping` (0.28 and later) and a factor of `logit_scale`, both from the text
-configuration. What else `forward` of the model with the head does is never run: wrong numbers.
+configuration. What else `forward` of the model with the head does is never run: wrong numbers. A
+module in it that has weights is an `error`: they are in the checkpoint, and vLLM has nowhere to
+load them.
 
 Example
 -------
@@ -236,12 +239,14 @@ No fix: give the factor as `logit_scale`; move other modules into the base model
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from modelcheck.findings import Finding, Severity
 from modelcheck.graph.configs import config_value
 from modelcheck.graph.values import Config
+from modelcheck.rules.backend._head_input import NO_CHANGE, has_parameters, steps
 from modelcheck.rules.base import Context
 from modelcheck.rules.modules import configuration
 from modelcheck.source.basemodel import is_language_head
@@ -252,6 +257,7 @@ from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 CODE = "MC310"
 SCALE = "logit_scale"
 CAP = "final_logit_softcapping"
+NO_PLACE = ' and has no place for its weights ("There is no module or parameter named ...")'
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -260,52 +266,102 @@ def check(context: Context) -> Iterable[Finding]:
         function = info.methods.get("forward")
         if function is None or not is_language_head(info):
             continue
-        found = next(_extra(context, info, function), None)
+        found = min(_extra(context, info, function), key=_order, default=None)
         if found is not None:
-            node, what = found
             yield context.finding(
                 CODE,
-                Severity.WRONG,
+                found.severity,
                 info,
-                node,
-                f"{info.name}.forward {what}, and vLLM never runs it.",
+                found.node,
+                f"{info.name}.forward {found.what}, and vLLM never runs it{found.because}.",
                 f"vLLM's head is one linear, {CAP} and {SCALE} of the configuration: use those, or "
                 "do it in the base model.",
             )
 
 
-def _extra(
-    context: Context, info: ClassInfo, function: FunctionNode
-) -> Iterator[tuple[ast.AST, str]]:
+@dataclass(frozen=True)
+class _Extra:
+    node: ast.AST
+    what: str
+    severity: Severity = Severity.WRONG
+    because: str = ""
+
+
+def _order(extra: _Extra) -> tuple[bool, int]:
+    """What does not load comes before numbers that are wrong."""
+    return extra.severity is not Severity.ERROR, extra.severity.rank
+
+
+def _extra(context: Context, info: ClassInfo, function: FunctionNode) -> Iterator[_Extra]:
     """What happens around the head, where the head is one linear layer."""
-    built = children(info)
-    linear = {c.attr for c in built if c.type_name == "torch.nn.Linear"}
-    models = {c.attr for c in built if _is_model(c)}
-    modules = {c.attr for c in built if isinstance(c.cls, ClassInfo)} - models
-    heads = [h for h in hops(info) if h.attr in linear and h.function is function]
-    if len(heads) != 1 or not any(h.attr in models for h in hops(info)):
-        return  # without a base model inside there is nothing for vLLM to build
+    built = {c.attr: c for c in children(info)}
+    models = {name for name, child in built.items() if _is_model(child)}
     nodes = body(context.file, function)
+    calls = [h.call for h in hops(info) if h.function is function and _is_linear(built, h.attr)]
+    if not any(h.attr in models for h in hops(info)):
+        return  # without a base model inside there is nothing for vLLM to build
+    before = {call: list(steps(nodes, function, call)) for call in calls}
+    inner = {step.node for found in before.values() for step in found}
+    heads = [call for call in calls if call not in inner]
+    if len(heads) != 1:
+        return
+    head = heads[0]
     config = configuration(context, info)
-    logits = _name_of(nodes, heads[0].call)
-    for hop in hops(info):
-        before = hop.function is function and hop.call.lineno <= heads[0].call.lineno
-        if before and hop.attr in modules and _is_fed(nodes, hop.call, heads[0].call):
-            yield hop.call, f"runs {hop.attr} before its head"
-    for node in (n for n in nodes.all(ast.BinOp) if isinstance(n.op, ast.Mult | ast.Div)):
-        left_is = _mentions(node.left, logits, heads[0].call)
-        if not left_is and not _mentions(node.right, logits, heads[0].call):
-            continue
-        factor = node.right if left_is else node.left
-        if any(isinstance(n, ast.Call) and callee_name(n) == "tanh" for n in ast.walk(node)):
-            continue
-        name = dotted_name(factor).rpartition(".")[2]
-        scales = isinstance(node.op, ast.Mult) and name == SCALE
-        value = _number(factor, config)
-        if scales or (CAP in context.file.source.text and "cap" in name) or value in (None, 1):
-            continue
-        word = "multiplies" if isinstance(node.op, ast.Mult) else "divides"
-        yield node, f"{word} the logits by {ast.unparse(factor)} = {value:g}"
+    for step in before[head]:
+        child = built.get(step.attr)
+        if not step.attr and isinstance(step.node, ast.BinOp) and step.certain:
+            yield from _scaled(step.node, None, config, context, "the hidden states")
+        elif child is not None and step.attr not in models and step.certain:
+            kind = child.type_name.rpartition(".")[2]
+            if has_parameters(child):
+                what = f"runs {step.attr} before its head"
+                yield _Extra(step.node, what, Severity.ERROR, NO_PLACE)
+            elif isinstance(child.cls, ClassInfo) or (
+                child.cls.startswith("torch.nn.") and kind not in NO_CHANGE
+            ):
+                yield _Extra(step.node, f"runs {step.attr} before its head")
+    logits = _name_of(nodes, head)
+    for node in nodes.all(ast.BinOp):
+        left_is = _mentions(node.left, logits, head)
+        if left_is or _mentions(node.right, logits, head):
+            yield from _scaled(node, left_is, config, context, "the logits")
+
+
+def _scaled(
+    node: ast.BinOp, left_is: bool | None, config: Config | None, context: Context, what: str
+) -> Iterator[_Extra]:
+    """A multiplication or division by a number that is not 1; None: either side is the number."""
+    if not isinstance(node.op, ast.Mult | ast.Div):
+        return
+    if any(isinstance(n, ast.Call) and callee_name(n) == "tanh" for n in ast.walk(node)):
+        return
+    if left_is is None:
+        left_is = isinstance(node.op, ast.Div) or _number(node.left, config) is None
+    factor = node.right if left_is else node.left
+    name = dotted_name(factor).rpartition(".")[2]
+    value = _number(factor, config)
+    logits = what == "the logits"
+    if logits and isinstance(node.op, ast.Mult) and name == SCALE:
+        return
+    if logits and CAP in context.file.source.text and "cap" in name:
+        return
+    word = "multiplies" if isinstance(node.op, ast.Mult) else "divides"
+    said = f"{word} {what} by {ast.unparse(factor)}"
+    if value not in (None, 1):
+        yield _Extra(node, f"{said} = {value:g}")
+    elif value == 1 and _is_open(context) and not isinstance(factor, ast.Constant):
+        because = ": it matters where a config.json sets it to another number than 1"
+        yield _Extra(node, said, Severity.INFO, because)
+
+
+def _is_open(context: Context) -> bool:
+    """Is there no config.json that would say otherwise?"""
+    return context.repo is None or not context.repo.config
+
+
+def _is_linear(built: Mapping[str, Child], attr: str) -> bool:
+    child = built.get(attr)
+    return child is not None and child.type_name == "torch.nn.Linear"
 
 
 def _is_model(child: Child) -> bool:
@@ -330,18 +386,6 @@ def _mentions(node: ast.expr, name: str, call: ast.Call) -> bool:
     while isinstance(node, ast.Call) and node is not call and isinstance(node.func, ast.Attribute):
         node = node.func.value
     return node is call or (isinstance(node, ast.Name) and bool(name) and node.id == name)
-
-
-def _is_fed(nodes: Body, call: ast.Call, head: ast.Call) -> bool:
-    """Does a call's result go into the head, through locals?"""
-    wanted = {n.id for a in head.args for n in ast.walk(a) if isinstance(n, ast.Name)}
-    if any(n is call for a in head.args for n in ast.walk(a)):
-        return True
-    for assignment in nodes.all(ast.Assign):
-        names = [t.id for t in assignment.targets if isinstance(t, ast.Name)]
-        if assignment.value is call and assignment.lineno < head.lineno and wanted & set(names):
-            return True
-    return False
 
 
 def _number(node: ast.expr, config: Config | None) -> float | None:

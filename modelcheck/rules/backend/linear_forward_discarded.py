@@ -215,7 +215,7 @@ from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Severity
 from modelcheck.rules.base import Context
-from modelcheck.source.basemodel import base_models
+from modelcheck.source.basemodel import base_models, is_language_head
 from modelcheck.source.bodies import body, callee_name, headline
 from modelcheck.source.callpath import children
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode
@@ -257,9 +257,12 @@ def _is_plain(file: FileIndex, function: FunctionNode) -> bool:
 
 
 def _is_held(context: Context, info: ClassInfo) -> bool:
-    """Is it somewhere below a base model?"""
+    """Is it somewhere below a base model, or a model that a causal one holds beside its head?"""
     seen: set[ClassInfo] = set()
     stack = [base.info for base in base_models(context.file, context.repo)]
+    for head in (h for h in context.file.classes.values() if is_language_head(h)):
+        held = (c.cls for c in children(head) if isinstance(c.cls, ClassInfo))
+        stack.extend(info for info in held if info.kind == "pretrained")
     while stack:
         current = stack.pop()
         if current is info:

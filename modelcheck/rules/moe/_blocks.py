@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from modelcheck.source.attention import attention_of
 from modelcheck.source.bodies import body, callee_name, reached_methods, self_name
 from modelcheck.source.callpath import Child, Hop, children, hops
 from modelcheck.source.classes import ClassInfo, FileIndex, is_self_attribute
+from modelcheck.source.memory import remembered
 
 EXPERTS = "experts"  # the one name that vLLM replaces
 EXPERT_DIMENSIONS = 3  # packed: [experts, rows, columns]
@@ -47,7 +47,7 @@ class MoEBlock:
     gate: str  # the nn.Linear that scores the experts, "" when there is none
 
 
-@lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def moe_blocks(file: FileIndex) -> tuple[MoEBlock, ...]:
     """The blocks that a file defines; recognised by routing and experts, not by name."""
     if "topk" not in file.source.text:

@@ -128,7 +128,11 @@ class ToyMoE(nn.Module):
 
 Fix safety
 ----------
-No fix yet: renaming the child changes the checkpoint keys, and moving the loop is for the author.
+Safe for a block that loops over its experts, if the loop is known to give every token the sum of
+its top-k experts' outputs times their weights, and the experts are SiLU GLUs by the class or by
+config.json; unsafe where only the configuration's default says silu. The list becomes a class of
+its own, with the same checkpoint keys. A list of another name becomes `experts`, which is unsafe:
+a renaming that transformers 5 and vLLM read keeps the checkpoint's keys.
 """
 
 from __future__ import annotations
@@ -136,10 +140,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
 from modelcheck.rules.moe._blocks import EXPERTS, MoEBlock, moe_blocks
+from modelcheck.rules.settings import activation_setting, value_of
 from modelcheck.source.bodies import headline
+from modelcheck.source.classes import ClassInfo
 
 CODE = "MC401"
 ARGUMENTS = 3  # hidden_states, top_k_index, top_k_weights
@@ -160,9 +166,30 @@ def check(context: Context) -> Iterable[Finding]:
                 "fused module: the first forward fails.",
                 "Move the loop into an experts module with forward(hidden_states, top_k_index, "
                 "top_k_weights) and call it once.",
+                _fix(context, block),
             )
         else:
             yield from _calls(context, block)
+
+
+def _fix(context: Context, block: MoEBlock) -> Fix | None:
+    """Move the loop, if its experts are plain elements of a list."""
+    child = block.experts.child
+    if child is None or not child.many or not isinstance(child.cls, ClassInfo):
+        return None
+    name = activation_setting(child.cls)
+    value, certain = value_of(context, block.info, name) if name else ("", True)
+    title = "move the loop over the experts into a module of its own"
+    if not certain:
+        title = f"{title}, as config.{name} is {value} by default"
+    data = {"activation": value if isinstance(value, str) else ""}
+    renamed = block.experts.attr != EXPERTS
+    if renamed:
+        title = f"{title} called {EXPERTS}, with a renaming for checkpoints (transformers 5)"
+        data["rename"] = "yes"
+    return Fix(
+        "experts_module", title, Safety.SAFE if certain and not renamed else Safety.UNSAFE, data
+    )
 
 
 def _kept(context: Context, block: MoEBlock) -> Finding:
@@ -183,6 +210,7 @@ def _kept(context: Context, block: MoEBlock) -> Finding:
         _inside(block, experts.child.call if experts.child else None),
         f"{what}: vLLM does not replace them by its fused experts.",
         advice,
+        _fix(context, block) if experts.is_list and block.accesses else None,
     )
 
 

@@ -124,14 +124,16 @@ class ToyMoE(nn.Module):
 
 Fix safety
 ----------
-No fix: the router becomes a class of its own that holds `weight`; its key stays `gate.weight`.
+Unsafe: scoring and top-k become a class of their own that holds `weight`, whose key stays
+`gate.weight`; a block that returned the logits too returns its output only, and a layer that hands
+them on asks the router for them. Refused where vLLM would route with other numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
 from modelcheck.rules.moe._blocks import moe_blocks
 from modelcheck.source.bodies import headline
@@ -155,4 +157,7 @@ def check(context: Context) -> Iterable[Finding]:
             f"{block.info.name} routes with the linear layer {block.gate} and its own top-k: "
             f"vLLM {'fuses the experts only' if usable else 'fuses nothing of the block'}.",
             "Move scoring and top-k into a router module that returns (logits, weights, indices).",
+            Fix("router_module", "move scoring and top-k into a router module", Safety.UNSAFE)
+            if usable
+            else None,
         )

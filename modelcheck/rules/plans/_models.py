@@ -11,6 +11,7 @@ from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Undecided
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.graph.ast_trace import trace_instance
+from modelcheck.graph.configs import config_value
 from modelcheck.graph.core import Graph
 from modelcheck.graph.symbolic import all_answers
 from modelcheck.graph.values import Config, Instance, Module
@@ -106,6 +107,16 @@ class PlannedModel:
 def merged_names(result: FusionResult) -> tuple[str, ...]:
     """The projections that a fused one replaces."""
     return tuple(name for name, _ in result.shards)
+
+
+def head_size(model: PlannedModel) -> int | None:
+    """The width of one head, as vLLM reads it off the configuration; None where unknown."""
+    heads = config_value(model.config, "num_attention_heads")
+    size = config_value(model.config, "head_dim")
+    width = config_value(model.config, "hidden_size")
+    if isinstance(size, int) and size > 0:
+        return size
+    return width // heads if isinstance(width, int) and isinstance(heads, int) and heads else None
 
 
 def planned_models(context: Context) -> tuple[tuple[PlannedModel, ...], ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelcheck.fusers.contract import Contract
+from modelcheck.fusers.results import FusionResult
 from modelcheck.graph.core import Graph, Node
 from modelcheck.graph.values import Instance
 from modelcheck.rules.names import Linear
@@ -19,11 +20,12 @@ from modelcheck.rules.plans._models import (
     Fate,
     PlannedModel,
     graph_of,
+    head_size,
     merged_names,
 )
 from modelcheck.source.plans import COLUMNS
 
-_SAME_SHAPE = frozenset(
+SAME_SHAPE = frozenset(
     {"to", "float", "double", "half", "bfloat16", "type_as", "contiguous", "clone"}
 )
 QUERY = ("QKV", "PackedQKV")
@@ -33,8 +35,9 @@ QUERY = ("QKV", "PackedQKV")
 class Forward:
     """The forward of one module with sharded projections.
 
-    ``sharded`` are those whose output the forward sees in pieces; ``heads`` whether they are
-    query, key and value of one fused projection, whose attention output is in pieces as well.
+    ``sharded`` are those whose output the forward sees in pieces, ``merged`` the ones that a
+    fused projection replaces; ``heads`` whether they are query, key and value of one, whose
+    attention output is in pieces as well.
     """
 
     path: str
@@ -42,6 +45,7 @@ class Forward:
     graph: Graph
     linears: dict[str, Linear]
     sharded: dict[str, Linear]
+    merged: frozenset[str]
     heads: bool
 
     @property
@@ -54,22 +58,23 @@ class Forward:
         while isinstance(value, Node):
             if value.op == "call_module":
                 return self.sharded.get(value.target)
-            if value.op != "call_method" or value.target not in _SAME_SHAPE or not value.args:
+            if value.op != "call_method" or value.target not in SAME_SHAPE or not value.args:
                 return None
             value = value.args[0]
         return None
 
-    def attended(self, value: Any) -> bool:
-        """Is it the attention interface's result, with the axes possibly in another order?"""
-        while isinstance(value, Node):
-            if value.op == "call_function" and value.target == "operator.getitem":
-                inner = value.args[0]
-                return isinstance(inner, Node) and inner.leaf and value.args[1] == 0
-            moved = value.op == "call_method" and value.target in (*_SAME_SHAPE, "transpose")
-            if not moved or not value.args:
-                return False
-            value = value.args[0]
-        return False
+
+def attended(value: Any) -> bool:
+    """Is it the attention interface's result, with the axes possibly in another order?"""
+    while isinstance(value, Node):
+        if value.op == "call_function" and value.target == "operator.getitem":
+            inner = value.args[0]
+            return isinstance(inner, Node) and inner.leaf and value.args[1] == 0
+        moved = value.op == "call_method" and value.target in (*SAME_SHAPE, "transpose")
+        if not moved or not value.args:
+            return False
+        value = value.args[0]
+    return False
 
 
 def forwards(model: PlannedModel, contract: Contract) -> Iterator[Forward]:
@@ -83,17 +88,30 @@ def forwards(model: PlannedModel, contract: Contract) -> Iterator[Forward]:
         if not linears or results is None or any(r.fuser == "MLA" for r in results):
             continue
         merged = {n for r in results if r.fuser in SHARDING for n in merged_names(r)}
+        whole = {n for r in results for n in _copied(model, instance, r, linears)}
         sharded = {
             name: linear
             for name, linear in linears.items()
-            if name in merged or _by_plan(model, linear)
+            if (name in merged and name not in whole) or _by_plan(model, linear)
         }
         if not sharded:
             continue
         graph = graph_of(instance, contract)
         if graph is not None:
             heads = any(r.fuser in QUERY for r in results)
-            yield Forward(path, instance, graph, linears, sharded, heads)
+            yield Forward(path, instance, graph, linears, sharded, frozenset(merged), heads)
+
+
+def _copied(
+    model: PlannedModel, instance: Instance, result: FusionResult, linears: dict[str, Linear]
+) -> Iterator[str]:
+    """Keys and values of a single head, which every rank has whole."""
+    if result.fuser != "QKV":
+        return
+    size = instance.attributes.get("head_dim") or head_size(model)
+    for name, shard in result.shards:
+        if shard in ("k", "v") and name in linears and linears[name].outputs in (None, size):
+            yield name
 
 
 def _by_plan(model: PlannedModel, linear: Linear) -> bool:

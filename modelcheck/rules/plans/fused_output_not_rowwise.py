@@ -3,8 +3,8 @@
 What it does
 ------------
 Looks for a module whose projections vLLM merges, where vLLM does not see the layer that takes
-their output (a dropout or a norm lies between) and the tensor-parallel plan does not make that
-layer `rowwise`.
+their output (a dropout or a norm lies between, or another module holds it) and the
+tensor-parallel plan does not make that layer `rowwise`.
 
 Why it matters
 --------------
@@ -246,13 +246,14 @@ from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Env, Undecided
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.select import outcomes
-from modelcheck.graph.configs import config_value
 from modelcheck.graph.values import Module
 from modelcheck.rules.base import Context
 from modelcheck.rules.names import Linear
+from modelcheck.rules.plans._held_elsewhere import taker_elsewhere
 from modelcheck.rules.plans._models import (
     Fate,
     PlannedModel,
+    head_size,
     merged_names,
     planned_models,
 )
@@ -274,13 +275,13 @@ def check(context: Context) -> Iterable[Finding]:
             if info.name in reported or info.file is not context.file:
                 continue
             for result in model.fused_of(instance) or ():
-                whole = _takers(model, path, result)
+                whole = _takers(model, path, result, context.contract)
                 if not whole or not _fits(model, path, result, whole):
                     continue
                 if not _output_is_lost(model, path, result, context.contract):
                     continue
                 reported.add(info.name)
-                names = " and ".join(dict.fromkeys(linear.name for linear in whole))
+                names = " and ".join(dict.fromkeys(_named(linear, path) for linear in whole))
                 merged = ", ".join(merged_names(result))
                 yield context.finding(
                     CODE,
@@ -295,8 +296,18 @@ def check(context: Context) -> Iterable[Finding]:
                 break
 
 
-def _takers(model: PlannedModel, path: str, result: FusionResult) -> list[Linear]:
-    """The module's linear layers left, when none is cut by rows, as the value needs."""
+def _named(linear: Linear, path: str) -> str:
+    owner = "" if linear.owner_path == path else f" of {linear.owner.info.name}"
+    return f"{linear.name}{owner}"
+
+
+def _takers(
+    model: PlannedModel, path: str, result: FusionResult, contract: Contract
+) -> list[Linear]:
+    """The linear layers left for the output, when none is cut by rows, as the value needs.
+
+    Those of the module itself; without any, the one of another module that takes its output.
+    """
     if result.fuser == "MLA" or "output" in dict(result.details):
         return []
     merged = merged_names(result)
@@ -305,6 +316,9 @@ def _takers(model: PlannedModel, path: str, result: FusionResult) -> list[Linear
         for linear in model.names.linears.values()
         if linear.owner_path == path and linear.name not in merged
     ]
+    if not others:
+        elsewhere = taker_elsewhere(model, path, result, contract)
+        others = [elsewhere] if elsewhere is not None else []
     if not others or any(model.fate(linear) is not Fate.PLANNED for linear in others):
         return []
     styles = [model.style(linear) for linear in others]
@@ -322,7 +336,7 @@ def _output_is_lost(
     try:
         if facts.graph().doubt:
             return False
-        found = outcomes(facts, Env(contract, head_size=_head_size(model))).get(result.fuser)
+        found = outcomes(facts, Env(contract, head_size=head_size(model))).get(result.fuser)
     except Undecided:
         return False
     return found is not None and found.fires is Fires.YES and "output" not in dict(found.details)
@@ -333,15 +347,6 @@ def _module_at(model: PlannedModel, path: str) -> Module | None:
     instance = model.names.instances.get(owner)
     value = instance.attributes.get(name) if instance is not None else model.names.modules.get(path)
     return value if isinstance(value, Module) else None
-
-
-def _head_size(model: PlannedModel) -> int | None:
-    heads = config_value(model.config, "num_attention_heads")
-    size = config_value(model.config, "head_dim")
-    width = config_value(model.config, "hidden_size")
-    if isinstance(size, int) and size > 0:
-        return size
-    return width // heads if isinstance(width, int) and isinstance(heads, int) and heads else None
 
 
 def _fits(model: PlannedModel, path: str, result: FusionResult, others: list[Linear]) -> bool:

@@ -1,16 +1,19 @@
-"""A shape names all heads, of which a rank has its part only.
+"""A shape or a split names the whole width, of which a rank has its part only.
 
 What it does
 ------------
 Follows the outputs of projections that tensor parallelism cuts (query, key and value that vLLM
 merges, and layers planned `colwise`), and the attention's output, to a `view` or `reshape`
-whose sizes make up the whole width.
+whose sizes make up the whole width, and to a `split`, a `chunk` or a slice along it.
 
 Why it matters
 --------------
 With a tensor-parallel size above 1 a rank has its part of the heads, and the change of shape
 fails in the first forward: "shape ... is invalid for input of size ..." (all releases). With
-one rank all is well.
+one rank all is well. From vLLM 0.30 any two linear layers of a module that read the same input
+become one, cut into columns: a `split` of one's output by its full widths fails as well
+("split_with_sizes expects split_sizes to sum exactly to ..."), a `chunk` or a slice takes other
+columns without an error.
 
 Example
 -------
@@ -222,10 +225,12 @@ from modelcheck.graph.core import Node
 from modelcheck.rules.base import Context
 from modelcheck.rules.plans._lines import node_finding
 from modelcheck.rules.plans._models import planned_models
-from modelcheck.rules.plans._sharded import Forward, forwards
+from modelcheck.rules.plans._pieces import Taken, taken_apart
+from modelcheck.rules.plans._sharded import Forward, attended, forwards
 
 CODE = "MC807"
 RESHAPES = ("view", "reshape")
+HEADS = "Write -1 for the number of heads, and for the width behind the attention."
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -236,19 +241,25 @@ def check(context: Context) -> Iterable[Finding]:
             if forward.instance.info.file is not context.file:
                 continue
             for node in forward.certain:
-                problem = _problem(forward, node)
-                if not problem or node.line is None or node.line in reported:
+                shape = _problem(forward, node)
+                taken = None if shape else taken_apart(forward, node)
+                if not (shape or taken) or node.line is None or node.line in reported:
                     continue
                 reported.add(node.line)
-                yield node_finding(
-                    context,
-                    CODE,
-                    Severity.ERROR,
-                    forward,
-                    node,
-                    problem,
-                    "Write -1 for the number of heads, and for the width behind the attention.",
-                )
+                problem = taken.problem if taken else shape
+                severity = taken.severity if taken else Severity.ERROR
+                advice = _advice(forward, taken) if taken else HEADS
+                yield node_finding(context, CODE, severity, forward, node, problem, advice)
+
+
+def _advice(forward: Forward, taken: Taken) -> str:
+    if taken.linear.name not in forward.merged:
+        return "Plan the projection so that it is not cut, or take it apart head by head."
+    names = " and ".join(sorted(forward.merged))
+    return (
+        f"Take it apart head by head, or keep vLLM from merging {names}: give one of them the "
+        "input through a local name, as in h = x.contiguous()."
+    )
 
 
 def _problem(forward: Forward, node: Node) -> str:
@@ -260,7 +271,7 @@ def _problem(forward: Forward, node: Node) -> str:
     if linear is not None:
         width = linear.outputs
         what = f"the output of {linear.name}"
-    elif forward.heads and forward.attended(value):
+    elif forward.heads and attended(value):
         width = _attention_width(forward)
         what = "the attention's output"
     else:
@@ -361,7 +372,7 @@ def _attention_width(forward: Forward) -> int | None:
             continue
         value = node.args[0] if node.args else None
         while isinstance(value, Node) and value.op == "call_method":
-            if value.target in RESHAPES and forward.attended(value.args[0]):
+            if value.target in RESHAPES and attended(value.args[0]):
                 return linear.inputs
             value = value.args[0] if value.args else None
     return None

@@ -66,8 +66,9 @@ class MyMaxout(nn.Module):
 
 Fix safety
 ----------
-There is no fix: two separate projections would also fuse, and which of the two is better is
-for the author to choose.
+Unsafe: the plan keeps its outputs whole (`colwise_gather_output`, and `rowwise_split_input` for
+what follows), which is right and slower. Two separate projections would fuse, but need another
+checkpoint: that is for the author to choose.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, nodes_of
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name, is_self_attribute
@@ -108,6 +109,10 @@ def check(context: Context) -> Iterable[Finding]:
             "parallelism every rank pairs the wrong columns",
             "Plan it colwise_gather_output (and what follows rowwise_split_input), or write two "
             "separate projections.",
+            Fix("packed_plan", "plan whole outputs", Safety.UNSAFE, {"module": module.name})
+            if here
+            else None,
+            tp_only=True,
         )
 
 

@@ -130,12 +130,13 @@ class ToyAttention(nn.Module):
 
 Fix safety
 ----------
-No fix yet.
+Unsafe: the statements that expand the latent move into a method as they are, which changes no
+number in transformers; vLLM then runs its own kernels.
 """
 
 from collections.abc import Iterator
 
-from modelcheck.findings import Finding
+from modelcheck.findings import Finding, Fix, Safety
 from modelcheck.rules.base import Context
 from modelcheck.rules.predictions import finding, misses
 
@@ -152,4 +153,5 @@ def check(context: Context) -> Iterator[Finding]:
             f"{miss.prediction.info.name} does not become vLLM's MLA layer: {miss.result.reason}.",
             "Expand the latent in a method (self, latent, rope_key) -> (key, value) and call it "
             "once, after the cache and before the interface.",
+            Fix("mla_expansion", "expand the latent in a method of its own", Safety.UNSAFE),
         )

@@ -2,8 +2,8 @@
 
 What it does
 ------------
-Finds one projection that is cut into three with ``chunk(3)``, ``torch.split``, or a split that
-is not in one expression with the projection.
+Finds one projection that is cut into three with slices, ``chunk(3)``, ``torch.split``,
+``unbind``, or a split that is not in one expression with the projection.
 
 Why it matters
 --------------
@@ -97,12 +97,13 @@ class ToyAttention(nn.Module):
 
 Fix safety
 ----------
-No fix yet.
+Safe: the cut becomes the one expression, of the same rows of the same weight. Refused where the
+heads are interleaved (`view(..., heads, 3, size)`), for which the weight would have to change.
 """
 
 from collections.abc import Iterator
 
-from modelcheck.findings import Finding
+from modelcheck.findings import Finding, Fix
 from modelcheck.rules.base import Context
 from modelcheck.rules.predictions import finding, misses
 
@@ -119,4 +120,5 @@ def check(context: Context) -> Iterator[Finding]:
             f"The packed projection of {miss.prediction.info.name} is not split by heads: "
             f"{miss.result.reason}.",
             "Write it as self.qkv_proj(x).split((q_size, kv_size, kv_size), dim=-1).",
+            Fix("packed_qkv", "cut the projection in one expression"),
         )

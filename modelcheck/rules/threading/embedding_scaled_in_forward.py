@@ -210,7 +210,8 @@ class ToyModel(ToyPreTrainedModel):
 
 Fix safety
 ----------
-No fix yet: scale in the forward of an `nn.Embedding` subclass, which keeps the checkpoint's keys.
+Safe: the factor moves into the forward of an `nn.Embedding` subclass, which keeps the checkpoint's
+keys. Refused for a factor that is no number of the configuration.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body
@@ -250,6 +251,7 @@ def check(context: Context) -> Iterable[Finding]:
                 "inputs_embeds, which vLLM passes for prompt embeddings, multimodal input and "
                 "drafters, the scale is missing.",
                 "Scale in the forward of an nn.Embedding subclass.",
+                Fix("scaled_embedding", "scale in the embedding itself"),
             )
 
 

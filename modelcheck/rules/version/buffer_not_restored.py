@@ -5,8 +5,8 @@ What it does
 Looks at `register_buffer(name, value, persistent=False)` with a computed value, in a file whose
 `PreTrainedModel` class has an `_init_weights` of its own that neither mentions the buffer nor
 calls `super()._init_weights`; and, with or without an own one, at a buffer that transformers'
-method does not know how to fill. A class that writes the buffer again in its `forward` is left
-alone.
+method does not know how to fill. A method that the constructor calls may make it. A class that
+writes the buffer again in its `forward` is left alone.
 
 Why it matters
 --------------
@@ -79,7 +79,7 @@ from collections.abc import Iterable, Iterator
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, callee_name, nodes_of, self_name
-from modelcheck.source.classes import ClassInfo, is_self_attribute
+from modelcheck.source.classes import ClassInfo, FunctionNode, is_self_attribute
 from modelcheck.versions.judged import judged, transformers_only
 
 CODE = "MC907"
@@ -101,8 +101,8 @@ def check(context: Context) -> Iterable[Finding]:
     for info in context.file.classes.values():
         if not info.is_module or "__init__" not in info.methods:
             continue
-        for name, call in _buffers(context, info):
-            if name in mentioned or _rewritten(info, name):
+        for method, name, call in _buffers(context, info):
+            if name in mentioned or _rewritten(info, name, method):
                 continue
             if base and name in ROPE and "RotaryEmbedding" in info.name and _knows(info):
                 continue
@@ -139,13 +139,18 @@ def _mentioned(fillers: list[ClassInfo]) -> set[str]:
                         names.add(node.value)
                     if isinstance(node, ast.Call):
                         called.add(callee_name(node))
-    for info in fillers[0].file.classes.values():
-        for name in called & set(info.methods):
-            for node in nodes_of(info.methods[name]):
-                if isinstance(node, ast.Attribute):
-                    names.add(node.attr)
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    names.add(node.value)
+    followed: set[str] = set()
+    while pending := called - followed:
+        followed |= pending
+        for info in fillers[0].file.classes.values():
+            for name in pending & set(info.methods):
+                for node in nodes_of(info.methods[name]):
+                    if isinstance(node, ast.Attribute):
+                        names.add(node.attr)
+                    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                        names.add(node.value)
+                    if isinstance(node, ast.Call):
+                        called.add(callee_name(node))
     return names
 
 
@@ -170,27 +175,52 @@ def _knows(info: ClassInfo) -> bool:
     )
 
 
-def _buffers(context: Context, info: ClassInfo) -> Iterator[tuple[str, ast.Call]]:
-    init = info.methods["__init__"]
-    for call in body(context.file, init).all(ast.Call):
-        if callee_name(call) != REGISTER or not is_self_attribute(call.func, self_name(init)):
+def _buffers(context: Context, info: ClassInfo) -> Iterator[tuple[str, str, ast.Call]]:
+    """Method, name and call of each buffer that the constructor makes, itself or in a method."""
+    for method in ("__init__", *sorted(makers(info))):
+        for name, call in _made(context, info.methods[method]):
+            yield method, name, call
+
+
+def makers(info: ClassInfo) -> set[str]:
+    """The methods that the constructor calls, and nothing else does unless a length is exceeded."""
+    called: set[str] = set()
+    for statement in info.methods["__init__"].body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and is_self_attribute(call.func):
+            called.add(callee_name(call))
+    for name, function in info.methods.items():
+        if name != "__init__":
+            called -= {n.attr for n in _beyond_growth(function) if isinstance(n, ast.Attribute)}
+    return called & set(info.methods)
+
+
+def _made(context: Context, function: FunctionNode) -> Iterator[tuple[str, ast.Call]]:
+    for call in body(context.file, function).all(ast.Call):
+        if callee_name(call) != REGISTER or not is_self_attribute(call.func, self_name(function)):
             continue
         kept = [k.value for k in call.keywords if k.arg == "persistent"] + call.args[2:3]
         lost = [v for v in kept if isinstance(v, ast.Constant) and v.value is False]
         name = call.args[0] if call.args else None
-        if not lost or not isinstance(name, ast.Constant) or len(call.args) < 2:
+        value = buffer_value(call)
+        if not lost or not isinstance(name, ast.Constant) or value is None:
             continue
-        value = call.args[1]
         if isinstance(value, ast.Constant) or not isinstance(name.value, str):
             continue  # None: there is no buffer yet
         yield name.value, call
 
 
-def _rewritten(info: ClassInfo, name: str) -> bool:
-    """Is the buffer written, or registered, again outside the constructor?"""
+def buffer_value(call: ast.Call) -> ast.expr | None:
+    """The tensor that ``register_buffer`` is given."""
+    given = [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "tensor")]
+    return given[0] if given else None
+
+
+def _rewritten(info: ClassInfo, name: str, maker: str) -> bool:
+    """Is the buffer written, or registered, again outside the constructor and its maker?"""
     for current in info.mro:
         for method, function in current.methods.items():
-            if method == "__init__":
+            if method in ("__init__", maker):
                 continue
             for node in _beyond_growth(function):
                 if is_self_attribute(node, self_name(function)) and isinstance(

@@ -72,7 +72,7 @@ from collections.abc import Iterable, Iterator
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, reached_methods
-from modelcheck.source.classes import ClassInfo, FunctionNode
+from modelcheck.source.classes import ClassInfo, FunctionNode, is_self_attribute
 from modelcheck.versions.configs import config_of, given, is_config, names_of
 from modelcheck.versions.judged import judged
 from modelcheck.versions.reach import runs_always
@@ -112,7 +112,7 @@ def _type_reads(
         return
     if not _filled(config):
         return
-    for node in _reached(function.body):
+    for node in _reached(function.body, _copied(info)):
         if (
             isinstance(node, ast.Subscript)
             and isinstance(node.ctx, ast.Load)
@@ -198,39 +198,40 @@ def _filled(config: ClassInfo) -> bool:
         isinstance(plain, ast.Assign) and isinstance(plain.value, ast.Name)
     ):
         return False
-    return NEW not in stored and "rope_theta" in stored
+    return NEW not in stored and not set(THETA).isdisjoint(stored)
 
 
-def _reached(body: list[ast.stmt]) -> Iterator[ast.AST]:
+def _reached(body: list[ast.stmt], copied: bool) -> Iterator[ast.AST]:
     """The nodes that run when rope_scaling is a dictionary of the default type.
 
-    Behind conditions on rope_scaling being there, and nothing else.
+    Behind conditions on rope_scaling being there, and nothing else; ``copied`` says whether
+    ``self.rope_scaling`` is the configuration's.
     """
     for statement in body:
         if isinstance(statement, ast.If):
-            taken = _taken(statement.test)
+            taken = _taken(statement.test, copied)
             if taken is not None:
-                yield from _reached(statement.body if taken else statement.orelse)
+                yield from _reached(statement.body if taken else statement.orelse, copied)
         elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
-            yield from _parts(statement)
+            yield from _parts(statement, copied)
 
 
-def _parts(node: ast.AST) -> Iterator[ast.AST]:
+def _parts(node: ast.AST, copied: bool) -> Iterator[ast.AST]:
     if isinstance(node, ast.IfExp):
-        taken = _taken(node.test)
+        taken = _taken(node.test, copied)
         if taken is not None:
-            yield from _parts(node.body if taken else node.orelse)
+            yield from _parts(node.body if taken else node.orelse, copied)
         return
     if isinstance(node, ast.BoolOp | ast.Lambda | ast.ListComp | ast.GeneratorExp):
         return
     yield node
     for child in ast.iter_child_nodes(node):
-        yield from _parts(child)
+        yield from _parts(child, copied)
 
 
-def _taken(test: ast.expr) -> bool | None:
+def _taken(test: ast.expr, copied: bool) -> bool | None:
     """What a condition on rope_scaling is for a dictionary; None for any other condition."""
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and _is_setting(test.left):
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and _is_setting(test.left, copied):
         none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
         if none and isinstance(test.ops[0], ast.Is | ast.Eq):
             return False
@@ -238,10 +239,19 @@ def _taken(test: ast.expr) -> bool | None:
             return True
         return None
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = _taken(test.operand)
+        inner = _taken(test.operand, copied)
         return None if inner is None else not inner
-    return True if _is_setting(test) else None
+    return True if _is_setting(test, copied) else None
 
 
-def _is_setting(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == OLD and is_config(node.value)
+def _copied(info: ClassInfo) -> bool:
+    """Is ``self.rope_scaling`` what the configuration has?"""
+    assigned = info.self_assignments.get(OLD)
+    value = assigned[1] if assigned is not None else None
+    return value is not None and _is_setting(value, False)
+
+
+def _is_setting(node: ast.AST, copied: bool) -> bool:
+    if not isinstance(node, ast.Attribute) or node.attr != OLD:
+        return False
+    return is_config(node.value) or (copied and is_self_attribute(node))

@@ -108,7 +108,7 @@ def _plain(info: ClassInfo) -> bool:
 def _initialised(info: ClassInfo, init: FunctionNode) -> bool:
     """Does this constructor, or one that it inherits, call post_init?"""
     functions = [f for _, f in reached_methods(info, "__init__")]
-    functions += [c.methods["__init__"] for c in info.mro if "__init__" in c.methods]
+    functions += [constructor for _, constructor in info.constructors]
     return any(
         isinstance(node, ast.Attribute) and node.attr == CALL
         for function in functions
