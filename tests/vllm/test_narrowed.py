@@ -18,6 +18,7 @@ from modelcheck.vllm.folder import write_folder  # noqa: E402
 from modelcheck.vllm.worker import _narrowed  # noqa: E402
 
 REMOTE = Path(__file__).resolve().parents[2] / "fixtures" / "models" / "remote_decoder"
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3_moe", "deepseek_v3"])
