@@ -258,6 +258,45 @@ class TestFusedOutput:
         )
         assert scan("MC808", text) == ()
 
+    PACKED = (
+        (
+            """        self.q_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.k_proj = nn.Linear(config.hidden_size, width, bias=False)
+        self.v_proj = nn.Linear(config.hidden_size, width, bias=False)
+""",
+            """        self.sizes = (config.hidden_size, width)
+        self.qkv_proj = nn.Linear(config.hidden_size, config.hidden_size + 2 * width, bias=False)
+""",
+        ),
+        (
+            "        query = self.q_proj(hidden_states).view",
+            """        query, key, value = self.qkv_proj(hidden_states).split(
+            (self.sizes[0], self.sizes[1], self.sizes[1]), dim=-1
+        )
+        query = query.view""",
+        ),
+        ("self.k_proj(hidden_states)", "key"),
+        ("self.v_proj(hidden_states)", "value"),
+        ("return self.o_proj(output)", "return self.o_proj(self.dropout(output))"),
+        ("        self.o_proj =", "        self.dropout = nn.Dropout(0.1)\n        self.o_proj ="),
+        (
+            """        "layers.*.q_proj": "colwise",
+        "layers.*.k_proj": "colwise",
+        "layers.*.v_proj": "colwise",
+""",
+            "",
+        ),
+    )
+
+    def test_of_one_packed_projection(self, scan):
+        """vLLM 0.32 on two ranks: right with the entry; without, o_proj meets half its input."""
+        planned = change(example("MC320", "Use instead"), *self.PACKED)
+        assert scan("MC8", planned, "0.32") == ()
+        bare = change(planned, ('"layers.*.o_proj": "rowwise",', ""))
+        (finding,) = (f for f in scan("MC8", bare, "0.32") if f.severity == "error")
+        assert (finding.code, finding.class_name) == ("MC808", "MyAttention")
+        assert "qkv_proj into columns" in finding.message
+
     def test_another_style_does_not_do(self, scan):
         text = change(
             example("MC808", "Use instead"),

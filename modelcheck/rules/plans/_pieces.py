@@ -34,6 +34,8 @@ def taken_apart(forward: Forward, node: Node) -> Taken | None:
     linear = forward.source(node.args[0])
     if linear is None or linear.outputs is None or _dimension(node) not in LAST:
         return None
+    if linear.name in forward.packed:
+        return None
     if name in SPLITS:
         return _split(forward, linear, _pieces(node), node)
     if name == "chunk" and linear.name in forward.merged:

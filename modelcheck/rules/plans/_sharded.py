@@ -36,8 +36,8 @@ class Forward:
     """The forward of one module with sharded projections.
 
     ``sharded`` are those whose output the forward sees in pieces, ``merged`` the ones that a
-    fused projection replaces; ``heads`` whether they are query, key and value of one, whose
-    attention output is in pieces as well.
+    fused projection replaces, ``packed`` those whose split PackedQKV writes anew. ``heads`` says
+    whether they are query, key and value of one, whose attention output is in pieces as well.
     """
 
     path: str
@@ -46,6 +46,7 @@ class Forward:
     linears: dict[str, Linear]
     sharded: dict[str, Linear]
     merged: frozenset[str]
+    packed: frozenset[str]
     heads: bool
 
     @property
@@ -99,7 +100,17 @@ def forwards(model: PlannedModel, contract: Contract) -> Iterator[Forward]:
         graph = graph_of(instance, contract)
         if graph is not None:
             heads = any(r.fuser in QUERY for r in results)
-            yield Forward(path, instance, graph, linears, sharded, frozenset(merged), heads)
+            packed = {n for r in results if r.fuser == "PackedQKV" for n in merged_names(r)}
+            yield Forward(
+                path,
+                instance,
+                graph,
+                linears,
+                sharded,
+                frozenset(merged),
+                frozenset(packed),
+                heads,
+            )
 
 
 def _copied(

@@ -356,4 +356,5 @@ def _fits(model: PlannedModel, path: str, result: FusionResult, others: list[Lin
         for linear in model.names.linears.values()
         if linear.owner_path == path and linear.name in merged_names(result)
     }
+    widths |= set(result.rows)  # of one packed projection, the part of the queries
     return len(others) == 1 and others[0].inputs is not None and others[0].inputs in widths
