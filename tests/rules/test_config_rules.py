@@ -9,6 +9,7 @@ import pytest
 
 from modelcheck.rules.base import rule_named
 from modelcheck.scan import Scanner, Selection
+from modelcheck.source import installed
 
 DEMO = Path(__file__).resolve().parent.parent.parent / "fixtures" / "demo"
 COMPLETE = {
@@ -206,3 +207,42 @@ def test_a_number_left_at_none_is_noted_while_there_is_no_config_json(scan_text)
     text = text.replace("self.experts_used = experts_used", "self.num_experts_per_tok = None")
     (finding,) = scan_text("MC321", text)
     assert finding.severity == "info" and "num_experts_per_tok is None" in finding.message
+
+
+class TestArchitectureOfTransformers:
+    """What is right and wrong of the installed transformers' own classes is asked of them."""
+
+    def test_one_that_vllm_takes(self, scan):
+        (finding,) = scan("MC327", architectures=["LlamaForCausalLM"])
+        assert finding.severity == "info"
+        assert "--model-impl transformers" in finding.message
+
+    def test_one_that_vllm_refuses(self, scan):
+        import transformers
+
+        name = "GPTJForCausalLM"
+        theirs = getattr(transformers, name)
+        assert not theirs.is_backend_compatible()
+        assert not theirs._can_set_attn_implementation()
+        (finding,) = scan("MC327", architectures=[name])
+        assert (finding.severity, finding.class_name) == ("error", name)
+        assert "GPTJForCausalLM" in finding.message
+
+    def test_vllm_looks_at_the_first(self, scan):
+        assert scan("MC327", architectures=["FenForCausalLM", "LlamaForCausalLM"]) == ()
+
+    def test_without_code_of_its_own(self, scan):
+        assert scan("MC327", architectures=["LlamaForCausalLM"], auto_map={}) == ()
+        only = {"AutoConfig": "configuration_fen.FenConfig"}
+        assert scan("MC327", architectures=["LlamaForCausalLM"], auto_map=only) == ()
+
+    def test_a_name_that_is_not_exported(self, scan):
+        import transformers
+
+        name = "LlamaMLP"  # in the file, and no model
+        assert not hasattr(transformers, name)
+        assert scan("MC327", architectures=[name]) == ()
+
+    def test_transformers_is_not_installed(self, scan, monkeypatch):
+        monkeypatch.setattr(installed, "installed_root", lambda: None)
+        assert scan("MC327", architectures=["LlamaForCausalLM"]) == ()

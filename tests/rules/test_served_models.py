@@ -326,3 +326,142 @@ def test_a_head_without_a_base_model_inside_is_not_judged(scan, elsewhere):  # t
     made = "self.model = ToyModel(config)"
     held = changed(example("MC310"), (made, f"self.inner = {elsewhere}"))
     assert scan("MC310", changed(held, ("self.model(", "self.inner("))) == []
+
+
+INTERFACE = "        interface = ALL_ATTENTION_FUNCTIONS"
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("slopes", True), ("alibi_row", True), ("window", False)]
+)
+def test_slopes_that_are_added_to_the_mask(scan, name, found):  # type: ignore[no-untyped-def]
+    made = (
+        f"        {name} = torch.arange(query.shape[1], device=query.device)[:, None, None]\n"
+        f"        if attention_mask is not None:\n"
+        f"            attention_mask = attention_mask - {name} * 0.1\n"
+    )
+    text = changed(example("MC310"), (INTERFACE, f"{made}{INTERFACE}"))
+    text = text.replace("from torch import nn\n", "import torch\nfrom torch import nn\n", 1)
+    assert [f.class_name for f in scan("MC110", text)] == (["ToyAttention"] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("nn.functional.pad(x, (0, 0, 1, 0))[:, :-1]", True),
+        ("nn.functional.pad(x, (0, 0, 2, 0))[:, :-2, :]", True),
+        ("nn.functional.pad(x, (0, 0, 2, 0))[:, :-1]", False),
+        ("nn.functional.pad(x, (1, 0))[..., :-1]", False),
+        ("torch.cat((x[:, :1] * 0, x[:, :-1]), dim=1)", True),
+        ("torch.cat([x[:, :1] * 0, x[:, :-1]], 1)", True),
+        ("torch.cat((x[..., :1], x[..., 1:]), dim=-1)", False),
+        ("torch.cat((x[:, :1], x[:, 1:]), dim=1)", False),
+    ],
+)
+def test_tokens_shifted_in_a_helper(scan, code, found):  # type: ignore[no-untyped-def]
+    layer = "        output, _ = self.self_attn(hidden_states, attention"
+    helper = f"    def before(self, x):\n        return x + {code}\n\n    def forward(self, hid"
+    text = changed(
+        example("MC310"),
+        (layer, f"        hidden_states = self.before(hidden_states)\n{layer}"),
+        (
+            "class ToyLayer(nn.Module):\n",
+            f"class ToyLayer(nn.Module):\n{helper[: helper.index('    def forward')]}",
+        ),
+    )
+    text = text.replace("from torch import nn\n", "import torch\nfrom torch import nn\n", 1)
+    assert [f.class_name for f in scan("MC203", text)] == (["ToyLayer"] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("self.embed_tokens(input_ids) * 8.0 if inputs_embeds is None else inputs_embeds", True),
+        ("inputs_embeds if inputs_embeds is not None else self.embed_tokens(input_ids) / 8", True),
+        ("inputs_embeds if inputs_embeds is None else self.embed_tokens(input_ids) / 8", False),
+        ("self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds", False),
+        ("self.embed_tokens(input_ids) * 1 if inputs_embeds is None else inputs_embeds", False),
+    ],
+)
+def test_embeddings_scaled_in_a_choice(scan, value, found):  # type: ignore[no-untyped-def]
+    looked_up = (
+        "        if inputs_embeds is None:\n"
+        "            inputs_embeds = self.embed_tokens(input_ids)\n"
+    )
+    text = changed(example("MC310"), (looked_up, f"        inputs_embeds = {value}\n"))
+    assert bool(scan("MC204", text)) == found
+
+
+def test_a_head_in_a_method(scan):  # type: ignore[no-untyped-def]
+    method = (
+        "    def project(self, states):\n        return self.lm_head(states) / 8.0\n\n"
+        "    def forward(self, input_ids=None, **kwargs):\n        hidden_states = self.model("
+    )
+    text = changed(
+        example("MC310"),
+        (SCALED, "logits.float()"),
+        (HEAD, "self.project(hidden_states)"),
+        (method[method.index("    def forward") :], method),
+    )
+    (finding,) = scan("MC310", text)
+    assert "ToyForCausalLM.project divides the logits by 8.0" in finding.message
+    assert scan("MC310", text.replace(" / 8.0", "")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("self.output", "self.lm_head", False),
+        ("self.output = nn.Linear(", "self.output = nn.ModuleList([nn.Identity()]) or len(", False),
+        (
+            "class ToyForCausalLM(ToyPreTrainedModel):\n",
+            "class ToyForCausalLM(ToyPreTrainedModel):\n"
+            '    _tied_weights_keys = {"output.weight": "model.embed_tokens.weight"}\n\n',
+            False,
+        ),
+        (
+            "class ToyForCausalLM(ToyPreTrainedModel):\n",
+            "class ToyForCausalLM(ToyPreTrainedModel):\n"
+            '    _tied_weights_keys = {"other.weight": "model.embed_tokens.weight"}\n\n',
+            True,
+        ),
+        (
+            "class ToyForCausalLM(ToyPreTrainedModel):\n",
+            "class ToyForCausalLM(ToyPreTrainedModel):\n"
+            '    _keys_to_ignore_on_load_unexpected = ["output"]\n\n',
+            False,
+        ),
+        ("self.output(hidden_states)", "self.output(hidden_states[:, -1:].float())", True),
+    ],
+)
+def test_the_name_of_the_head(scan, old, new, found):  # type: ignore[no-untyped-def]
+    assert bool(scan("MC313", changed(example("MC313"), (old, new)))) == found
+
+
+def test_a_head_that_the_configuration_does_not_tie(scan):  # type: ignore[no-untyped-def]
+    header = "class ToyForCausalLM(ToyPreTrainedModel):\n"
+    keys = '{"output.weight": "model.embed_tokens.weight"}'
+    text = changed(
+        example("MC313"),
+        (header, f"{header}    _tied_weights_keys = {keys}\n\n"),
+        (
+            "        super().__init__(**kwargs)",
+            "        self.tie_word_embeddings = False\n        super().__init__(**kwargs)",
+        ),
+    )
+    (finding,) = scan("MC313", text)
+    assert (finding.class_name, finding.severity) == ("ToyForCausalLM", Severity.ERROR)
+
+
+def test_a_checkpoint_is_compared_by_another_rule(tmp_path):  # type: ignore[no-untyped-def]
+    (tmp_path / "modeling_x.py").write_text(example("MC313"))
+    auto_map = {"AutoConfig": "modeling_x.ToyConfig", "AutoModel": "modeling_x.ToyModel"}
+    config = {"architectures": ["ToyForCausalLM"], "auto_map": auto_map, "model_type": "toy"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    scanner = Scanner(contract_for(None), Selection(select=("MC313",)))
+    assert [f.code for f in scanner.scan([str(tmp_path)]).findings] == ["MC313"]
+    weights = {"lm_head.weight": "a.safetensors"}
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weights}))
+    scanner = Scanner(contract_for(None), Selection(select=("MC313",)))
+    assert scanner.scan([str(tmp_path)]).findings == ()

@@ -108,6 +108,22 @@ def test_position_ids_overwritten_before_they_are_read(lint, fixture_text):
     assert [f.class_name for f in lint("MC202", text)] == ["AcaciaModel"]
 
 
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        ("mask = make_mask(position_ids=position_ids)", True),  # vLLM drops it
+        ("asked = position_ids is None", True),
+        ("positions = position_ids", False),
+        ("other = position_ids + 1", False),
+    ],
+)
+def test_position_ids_that_only_a_mask_reads(lint, fixture_text, use, found):
+    text = fixture_text("position_ids_ignored/bad")
+    line = next(each for each in text.splitlines() if "positions = torch.arange" in each)
+    changed = text.replace(line, f"{line}\n        {use}")
+    assert bool(lint("MC202", changed)) == found
+
+
 def test_a_model_without_positions_is_left_alone(lint, fixture_text):
     text = fixture_text("position_ids_ignored/bad")
     text = text.replace("self.rotary_emb(hidden_states, positions)", "None")

@@ -346,6 +346,9 @@ def _module_at(model: PlannedModel, path: str) -> Module | None:
     owner, _, name = path.rpartition(".")
     instance = model.names.instances.get(owner)
     value = instance.attributes.get(name) if instance is not None else model.names.modules.get(path)
+    members = getattr(model.names.modules.get(owner), "items", None)
+    if isinstance(members, list) and name.isdigit() and int(name) < len(members):
+        value = members[int(name)]  # one of a list of layers
     return value if isinstance(value, Module) else None
 
 
