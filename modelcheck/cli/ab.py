@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from modelcheck.cli.options import note
+from modelcheck.cli.options import format_option, note, timeout_option, vllm_python_option
 from modelcheck.errors import ExitCode, UsageError
 
 
@@ -46,28 +46,12 @@ from modelcheck.errors import ExitCode, UsageError
     is_flag=True,
     help="Run the model's own code, in separate processes and offline.",
 )
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="A Python that has vLLM. [default: $MODELCHECK_VLLM_PYTHON, else this one]",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1800.0,
-    show_default=True,
-    help="Seconds after which a run is stopped.",
-)
+@vllm_python_option
+@timeout_option(1800.0, "Seconds after which a run is stopped.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the runs.")
 @click.option("--plot", metavar="FILE", help="Also write one self-contained HTML page.")
 @click.option("--verbose", is_flag=True, help="Show what vLLM prints, on stderr.")
-@click.option(
-    "--output-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is shown.",
-)
+@format_option
 def ab(
     target: str,
     arguments: tuple[str, ...],

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from modelcheck.cli.options import format_option
 from modelcheck.errors import ExitCode, UsageError
 from modelcheck.fusers.contract import Contract, contract_for, is_newer, known_releases
 
@@ -19,13 +20,7 @@ SCHEMA = 1
     metavar="OLD NEW",
     help="Say what changed between two releases, e.g. --diff 0.29 0.33.",
 )
-@click.option(
-    "--output-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is shown.",
-)
+@format_option
 def contract(diff: tuple[str, str] | None, output_format: str) -> int:
     """List the vLLM releases that modelcheck knows, with their fusers and requirements."""
     if diff is not None:

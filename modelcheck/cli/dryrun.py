@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelcheck.cli.options import chosen_contract, note, vllm_option
+from modelcheck.cli.options import (
+    chosen_contract,
+    format_option,
+    model_type_option,
+    note,
+    timeout_option,
+    trust_option,
+    vllm_option,
+)
 from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, UsageError
 
@@ -17,12 +25,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target", required=False, metavar="[FOLDER]")
-@click.option("--model-type", metavar="TYPE", help="Build this type of transformers instead.")
-@click.option(
-    "--trust-remote-code",
-    is_flag=True,
-    help="Run the model's own code, in a separate process and offline.",
-)
+@model_type_option
+@trust_option
 @vllm_option
 @click.option(
     "--tp",
@@ -39,20 +43,8 @@ if TYPE_CHECKING:
     help="Also run norms and MoE blocks against what replaces them, on random weights.",
 )
 @click.option("--fail-on-missed", is_flag=True, help="Exit with 1 when a fusion is missed.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    help="Seconds after which the build is stopped.",
-)
-@click.option(
-    "--output-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is shown.",
-)
+@timeout_option(300.0, "Seconds after which the build is stopped.")
+@format_option
 @repository
 def dryrun(
     target: Target,

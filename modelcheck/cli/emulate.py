@@ -7,19 +7,22 @@ from typing import Any
 
 import click
 
-from modelcheck.cli.options import note
+from modelcheck.cli.options import (
+    format_option,
+    json_option,
+    model_type_option,
+    note,
+    timeout_option,
+    trust_option,
+)
 from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, UsageError
 
 
 @click.command()
 @click.argument("target", required=False, metavar="[FOLDER]")
-@click.option("--model-type", metavar="TYPE", help="Build this type of transformers instead.")
-@click.option(
-    "--trust-remote-code",
-    is_flag=True,
-    help="Run the model's own code, in a separate process and offline.",
-)
+@model_type_option
+@trust_option
 @click.option(
     "--set",
     "settings",
@@ -59,22 +62,10 @@ from modelcheck.errors import ExitCode, UsageError
     metavar="PATH",
     help="A Python for OLD, one with an older transformers. [default: this one]",
 )
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    help="Seconds after which a process is stopped.",
-)
+@timeout_option(300.0, "Seconds after which a process is stopped.")
 @click.option("--verbose", is_flag=True, help="Show what the processes print, on stderr.")
-@click.option(
-    "--output-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is shown.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --output-format json.")
+@format_option
+@json_option
 @repository
 def emulate(
     target: Target,

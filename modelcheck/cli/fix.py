@@ -14,8 +14,10 @@ from modelcheck import settings as configuration
 from modelcheck.cli.options import (
     chosen_contracts,
     chosen_transformers,
+    format_option,
     note,
     split_codes,
+    timeout_option,
     vllm_releases_option,
 )
 from modelcheck.cli.targets import refuse_hub
@@ -54,20 +56,8 @@ if TYPE_CHECKING:
     help="The transformers release for the code as it was; pip installs it aside.",
 )
 @click.option("--verify-python", metavar="PATH", help="A Python for the code as it was.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    help="Seconds after which a process that verifies is stopped.",
-)
-@click.option(
-    "--output-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is shown.",
-)
+@timeout_option(300.0, "Seconds after which a process that verifies is stopped.")
+@format_option
 def fix(**values: Any) -> int:
     """Fix all files of a model repository in one run: code, configuration and config.json.
 

@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelcheck.cli.options import (
+    format_option,
+    model_type_option,
+    timeout_option,
+    trust_option,
+    vllm_python_option,
+)
 from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, ModelcheckError, UsageError
 
@@ -16,17 +23,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target", required=False, metavar="[FOLDER]")
-@click.option("--model-type", metavar="TYPE", help="Build this type of transformers instead.")
-@click.option(
-    "--trust-remote-code",
-    is_flag=True,
-    help="Run the model's own code, in a separate process and offline.",
-)
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="A Python that has vLLM. [default: $MODELCHECK_VLLM_PYTHON, else this one]",
-)
+@model_type_option
+@trust_option
+@vllm_python_option
 @click.option(
     "--device",
     type=click.Choice(["meta", "cpu", "cuda"]),
@@ -56,21 +55,9 @@ if TYPE_CHECKING:
     "weights are held in memory (--engine, --device cpu or cuda) is made narrower.",
 )
 @click.option("--full-depth", is_flag=True, help="Build all layers, not one of every kind.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=900.0,
-    show_default=True,
-    help="Seconds after which a process is stopped.",
-)
+@timeout_option(900.0, "Seconds after which a process is stopped.")
 @click.option("--verbose", is_flag=True, help="Show what vLLM prints, on stderr.")
-@click.option(
-    "--output-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is shown.",
-)
+@format_option
 @repository
 def load(
     target: Target,

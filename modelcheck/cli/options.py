@@ -38,6 +38,65 @@ def vllm_releases_option(function: F) -> F:
     return decorate(function)
 
 
+def format_option(function: F) -> F:
+    """``--output-format text|json``."""
+    decorate: Callable[[F], F] = click.option(
+        "--output-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How the result is shown.",
+    )
+    return decorate(function)
+
+
+def json_option(function: F) -> F:
+    """``--json`` beside ``--output-format``."""
+    decorate: Callable[[F], F] = click.option(
+        "--json", "as_json", is_flag=True, help="The same as --output-format json."
+    )
+    return decorate(function)
+
+
+def model_type_option(function: F) -> F:
+    """``--model-type TYPE`` in place of a folder."""
+    decorate: Callable[[F], F] = click.option(
+        "--model-type", metavar="TYPE", help="Build this type of transformers instead."
+    )
+    return decorate(function)
+
+
+def trust_option(function: F) -> F:
+    """``--trust-remote-code`` of the commands that build a model."""
+    decorate: Callable[[F], F] = click.option(
+        "--trust-remote-code",
+        is_flag=True,
+        help="Run the model's own code, in a separate process and offline.",
+    )
+    return decorate(function)
+
+
+def vllm_python_option(function: F) -> F:
+    """``--python PATH`` of the commands that run vLLM."""
+    decorate: Callable[[F], F] = click.option(
+        "--python",
+        metavar="PATH",
+        help="A Python that has vLLM. [default: $MODELCHECK_VLLM_PYTHON, else this one]",
+    )
+    return decorate(function)
+
+
+def timeout_option(seconds: float, words: str) -> Callable[[F], F]:
+    """``--timeout SECONDS`` with a default."""
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=seconds,
+        show_default=True,
+        help=words,
+    )
+
+
 def chosen_contract(version: str | None) -> Contract:
     """The contract for ``--vllm``, with a note when the release is newer than we know.
 

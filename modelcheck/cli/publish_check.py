@@ -15,6 +15,7 @@ from modelcheck.cli.options import (
     chosen_transformers,
     note,
     split_codes,
+    vllm_python_option,
 )
 from modelcheck.cli.output import write
 from modelcheck.cli.targets import Target, repository
@@ -45,11 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-dryrun", is_flag=True, help="Do not build the model.")
 @click.option("--no-load", is_flag=True, help="Do not ask vLLM, even where there is one.")
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="A Python that has vLLM. [default: $MODELCHECK_VLLM_PYTHON, else this one]",
-)
+@vllm_python_option
 @click.option("--fail-on-missed", is_flag=True, help="A model with an unfused class is not fit.")
 @click.option(
     "--timeout",

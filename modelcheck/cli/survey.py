@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelcheck.cli.options import chosen_contract, note, split_codes
+from modelcheck.cli.options import chosen_contract, note, split_codes, timeout_option
 from modelcheck.errors import ExitCode, UsageError
 from modelcheck.fusers.results import Evidence
 
@@ -48,13 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Worker processes. [default: one for each CPU]"
 )
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
-    show_default=True,
-    help="Seconds for each model type.",
-)
+@timeout_option(120.0, "Seconds for each model type.")
 @click.option(
     "--python",
     metavar="PATH",

@@ -6,19 +6,24 @@ import json
 
 import click
 
-from modelcheck.cli.options import chosen_contract, note, vllm_option
+from modelcheck.cli.options import (
+    chosen_contract,
+    format_option,
+    json_option,
+    model_type_option,
+    note,
+    timeout_option,
+    trust_option,
+    vllm_option,
+)
 from modelcheck.cli.targets import Target, repository
 from modelcheck.errors import ExitCode, UsageError
 
 
 @click.command()
 @click.argument("target", required=False, metavar="[FOLDER]")
-@click.option("--model-type", metavar="TYPE", help="Build this type of transformers instead.")
-@click.option(
-    "--trust-remote-code",
-    is_flag=True,
-    help="Run the model's own code, in a separate process and offline.",
-)
+@model_type_option
+@trust_option
 @click.option(
     "--sizes",
     default="1,2,4,8",
@@ -27,22 +32,10 @@ from modelcheck.errors import ExitCode, UsageError
     help="Tensor-parallel sizes to show.",
 )
 @vllm_option
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    help="Seconds after which the process is stopped.",
-)
+@timeout_option(300.0, "Seconds after which the process is stopped.")
 @click.option("--verbose", is_flag=True, help="Show what the process prints, on stderr.")
-@click.option(
-    "--output-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is shown.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --output-format json.")
+@format_option
+@json_option
 @repository
 def tp(
     target: Target,
