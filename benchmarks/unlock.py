@@ -302,7 +302,8 @@ def in_engine(run: Run, pairs: Sequence[tuple[Row, str]]) -> dict[tuple[str, str
                 (report,) = run_parity([BuildSpec(str(row.folders[stage]), None, True)])
                 if isinstance(report, BuildError):
                     raise report
-                words = report.refused or "; ".join(report.causes) or "other numbers"
+                said = report.refused or report.one.error or "; ".join(report.causes)
+                words = said or f"other numbers, by {report.one.largest:.2g}"
                 answer = {"same": report.same, "error": "" if report.same else words}
             except ModelcheckError as error:
                 answer = {"error": str(error)}

@@ -25,13 +25,15 @@ CONFIG_AUTO = "models/auto/configuration_auto.py"
 SUFFIX = "_remote"  # a type that no release of transformers knows: only the repository's code runs
 PREFIX = "Remote"  # the same for the architecture: vLLM prefers a class of transformers' own
 VOCABULARY = 128
-TINY: Mapping[tuple[str, ...], Any] = {  # argument names of configurations, and their tiny value
+# Argument names of configurations, and their tiny value. Heads are 32 wide, the least that vLLM's
+# CPU build has attention for.
+TINY: Mapping[tuple[str, ...], Any] = {
     ("vocab_size",): VOCABULARY,
-    ("hidden_size", "d_model", "n_embd", "embedding_size", "emb_dim", "input_embedding_size"): 64,
+    ("hidden_size", "d_model", "n_embd", "embedding_size", "emb_dim", "input_embedding_size"): 128,
     ("num_hidden_layers", "n_layer", "n_layers", "num_layers"): 2,
     ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"): 4,
     ("num_key_value_heads", "kv_n_heads"): 2,
-    ("head_dim", "dim_head", "kv_channels", "attention_head_size", "query_pre_attn_scalar"): 16,
+    ("head_dim", "dim_head", "kv_channels", "attention_head_size", "query_pre_attn_scalar"): 32,
     ("rotary_dim",): 8,
     ("intermediate_size", "ffn_dim", "dim_ff", "dff", "ffn_hidden_size", "feed_forward_size"): 128,
     ("moe_intermediate_size", "shared_expert_intermediate_size"): 64,
@@ -41,7 +43,7 @@ TINY: Mapping[tuple[str, ...], Any] = {  # argument names of configurations, and
     ("original_max_position_embeddings",): 128,
     ("sliding_window", "window_size", "attention_window_size"): 8,  # less than a prompt
     ("d_inner",): 128,
-    ("output_embedding_size",): 64,
+    ("output_embedding_size",): 128,
     ("clip_qkv",): 8.0,
     ("is_decoder",): True,
 }

@@ -24,6 +24,7 @@ MOST = 300_000_000  # parameters, 1.2 GB a copy; larger ones are not run
 
 VOCABULARY, WIDTH, HIDDEN, HEADS = 512, 128, 128, 8
 WINDOWS = ("sliding_window", "attention_chunk_size")
+TEXT_WINDOWS = (*WINDOWS, "window_size")  # an image's window_size goes by the size of the image
 EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "top_k")
 INNER = re.compile(r"(^|_)(intermediate|ffn|inner|expert)(_\w+)?_(size|dim)$|^d_ff$|^n_inner$")
@@ -36,7 +37,7 @@ def shorten_windows(config: PretrainedConfig) -> list[Change]:
     return [
         (prefix + name, WINDOW)
         for prefix, part in configs(config)
-        for name in WINDOWS
+        for name in (TEXT_WINDOWS if "vocab_size" in vars(part) else WINDOWS)
         if isinstance(value := vars(part).get(name), int) and value > WINDOW
     ]
 

@@ -317,6 +317,9 @@ class Calls(Expressions):
         """A parent outside the scanned files."""
         instance = receiver.instance
         if name == "__init__":
+            if instance.info.kind == "config":
+                for key, value in kwargs.items():  # what PreTrainedConfig is given it keeps
+                    instance.attributes.setdefault(key, value)
             if any("PreTrainedModel" in base for base in instance.info.external_bases) and args:
                 instance.attributes.setdefault("config", args[0])
             for base in instance.info.external_bases:
@@ -328,7 +331,7 @@ class Calls(Expressions):
                             instance.attributes.setdefault(attribute, value)
             return None
         if name == "__post_init__" and isinstance(instance, Instance):
-            for key, value in kwargs.items():  # what PreTrainedConfig is given it keeps
+            for key, value in kwargs.items():
                 instance.attributes.setdefault(key, value)
             return None
         if name in ("__init_subclass__", "__setattr__"):

@@ -45,7 +45,7 @@ def test_touches_only_the_class_and_the_imports(before: Any) -> None:
     allowed = set()
     for node in tree.body:
         named = getattr(node, "name", "") == before.finding().class_name
-        if named or isinstance(node, ast.Import | ast.ImportFrom) or _is_eager(before, node):
+        if named or isinstance(node, ast.Import | ast.ImportFrom) or _goes_along(before, node):
             allowed |= set(range(node.lineno, (node.end_lineno or node.lineno) + 2))
     old, new = before.text.split("\n"), fixed.split("\n")
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
@@ -54,9 +54,10 @@ def test_touches_only_the_class_and_the_imports(before: Any) -> None:
             assert set(range(first + 1, max(last, first + 1) + 1)) <= allowed
 
 
-def _is_eager(case: Any, node: ast.stmt) -> bool:
-    """The eager function is widened together with the interface call."""
-    return case.stem == "thread_kwargs" and isinstance(node, ast.FunctionDef)
+def _goes_along(case: Any, node: ast.stmt) -> bool:
+    """The eager function is widened with the interface call, a caller's arguments with forward."""
+    kinds = {"thread_kwargs": ast.FunctionDef, "one_input": ast.ClassDef}
+    return isinstance(node, kinds.get(case.stem, ()))
 
 
 def test_keeps_every_comment(before: Any) -> None:

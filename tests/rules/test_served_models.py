@@ -438,19 +438,25 @@ def test_the_name_of_the_head(scan, old, new, found):  # type: ignore[no-untyped
     assert bool(scan("MC313", changed(example("MC313"), (old, new)))) == found
 
 
-def test_a_head_that_the_configuration_does_not_tie(scan):  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    ("end", "found"),
+    [
+        ("self.tie_word_embeddings = False\n        super().__init__(**kwargs)", True),
+        ("super().__init__(tie_word_embeddings=False, **kwargs)", True),
+        ("super().__init__(tie_word_embeddings=True, **kwargs)", False),
+        ("super().__init__(**kwargs)", False),
+    ],
+)
+def test_a_head_that_the_configuration_may_tie(scan, end, found):  # type: ignore[no-untyped-def]
     header = "class ToyForCausalLM(ToyPreTrainedModel):\n"
     keys = '{"output.weight": "model.embed_tokens.weight"}'
     text = changed(
         example("MC313"),
         (header, f"{header}    _tied_weights_keys = {keys}\n\n"),
-        (
-            "        super().__init__(**kwargs)",
-            "        self.tie_word_embeddings = False\n        super().__init__(**kwargs)",
-        ),
+        ("super().__init__(**kwargs)", end),
     )
-    (finding,) = scan("MC313", text)
-    assert (finding.class_name, finding.severity) == ("ToyForCausalLM", Severity.ERROR)
+    findings = [(f.class_name, f.severity) for f in scan("MC313", text)]
+    assert findings == ([("ToyForCausalLM", Severity.ERROR)] if found else [])
 
 
 def test_a_checkpoint_is_compared_by_another_rule(tmp_path):  # type: ignore[no-untyped-def]

@@ -112,6 +112,7 @@ CODE = "MC110"
 MASK_POSITION = 4  # module, query, key, value, attention_mask
 _METADATA = frozenset(("dtype", "device", "shape", "ndim", "size", "dim", "numel"))
 _BIAS_WORDS = ("bias", "alibi")
+_SLOPES = ("alibi", "slope")  # of a local: "bias" may be the causal mask
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -158,6 +159,7 @@ def _biased(attention: Attention, mask: ast.expr) -> ast.AST | None:
         for name in (*signature.positional, *signature.keyword_only)
         if any(word in name.lower() for word in _BIAS_WORDS)
     }
+    tainted |= {t for t, _, _ in assignments if any(word in t.lower() for word in _SLOPES)}
     untouched = not any(target in wanted for target, _, _ in assignments)
     if isinstance(mask, ast.Name) and untouched and mask.id not in tainted:
         return None  # the mask goes through as it came in

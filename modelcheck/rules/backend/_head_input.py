@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from modelcheck.source.bodies import Body, self_name
-from modelcheck.source.callpath import Child, children
+from modelcheck.source.bodies import Body, body, self_name
+from modelcheck.source.callpath import Child, children, hops
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name, is_self_attribute
 
+LINEAR = "torch.nn.Linear"
 NO_CHANGE = frozenset({"Identity", "Dropout"})
 WEIGHTED = frozenset({"Linear", "LayerNorm", "RMSNorm", "Embedding", "Conv1d"})
 LIBRARIES = ("torch", "F", "nn", "math")
@@ -22,6 +23,30 @@ class Step:
     node: ast.expr
     attr: str = ""
     certain: bool = True  # not below an ``if``
+
+
+def head_calls(info: ClassInfo) -> list[tuple[str, ast.Call]]:
+    """The calls of linear layers of a causal model with a base model inside, but for those whose
+    result another one is given: its head."""
+    built = {c.attr: c for c in children(info)}
+    called = hops(info)
+    if not any(hop.attr in built and is_model(built[hop.attr]) for hop in called):
+        return []  # without a base model inside there is nothing for vLLM to build
+    single = {a for a, c in built.items() if c.type_name == LINEAR and not c.many}
+    linear = [hop for hop in called if hop.attr in single]
+    inner = {
+        step.node
+        for hop in linear
+        for step in steps(body(hop.owner.file, hop.function), hop.function, hop.call)
+    }
+    return [(hop.attr, hop.call) for hop in linear if hop.call not in inner]
+
+
+def is_model(child: Child) -> bool:
+    """Is it a model of its own, here or by its name elsewhere?"""
+    if isinstance(child.cls, ClassInfo):
+        return child.cls.kind == "pretrained"
+    return "Model" in child.cls
 
 
 def steps(nodes: Body, function: FunctionNode, head: ast.Call) -> Iterator[Step]:

@@ -246,7 +246,13 @@ from typing import Any
 from modelcheck.findings import Finding, Severity
 from modelcheck.graph.configs import config_value
 from modelcheck.graph.values import Config
-from modelcheck.rules.backend._head_input import NO_CHANGE, has_parameters, steps
+from modelcheck.rules.backend._head_input import (
+    NO_CHANGE,
+    has_parameters,
+    head_calls,
+    is_model,
+    steps,
+)
 from modelcheck.rules.base import Context
 from modelcheck.rules.modules import configuration
 from modelcheck.source.basemodel import is_language_head
@@ -263,9 +269,9 @@ NO_PLACE = ' and has no place for its weights ("There is no module or parameter 
 def check(context: Context) -> Iterable[Finding]:
     """Look at the forward of every causal language model."""
     for info in context.file.classes.values():
-        function = info.methods.get("forward")
-        if function is None or not is_language_head(info):
+        if "forward" not in info.methods or not is_language_head(info):
             continue
+        function = _with_head(info)
         found = min(_extra(context, info, function), key=_order, default=None)
         if found is not None:
             yield context.finding(
@@ -273,7 +279,7 @@ def check(context: Context) -> Iterable[Finding]:
                 found.severity,
                 info,
                 found.node,
-                f"{info.name}.forward {found.what}, and vLLM never runs it{found.because}.",
+                f"{info.name}.{function.name} {found.what}, and vLLM never runs it{found.because}.",
                 f"vLLM's head is one linear, {CAP} and {SCALE} of the configuration: use those, or "
                 "do it in the base model.",
             )
@@ -287,6 +293,13 @@ class _Extra:
     because: str = ""
 
 
+def _with_head(info: ClassInfo) -> FunctionNode:
+    """The forward, or the one method of the class that it leaves the head to."""
+    built = {c.attr: c for c in children(info)}
+    functions = {h.function for h in hops(info) if _is_linear(built, h.attr) and h.owner is info}
+    return functions.pop() if len(functions) == 1 else info.methods["forward"]
+
+
 def _order(extra: _Extra) -> tuple[bool, int]:
     """What does not load comes before numbers that are wrong."""
     return extra.severity is not Severity.ERROR, extra.severity.rank
@@ -295,19 +308,15 @@ def _order(extra: _Extra) -> tuple[bool, int]:
 def _extra(context: Context, info: ClassInfo, function: FunctionNode) -> Iterator[_Extra]:
     """What happens around the head, where the head is one linear layer."""
     built = {c.attr: c for c in children(info)}
-    models = {name for name, child in built.items() if _is_model(child)}
+    models = {name for name, child in built.items() if is_model(child)}
     nodes = body(context.file, function)
-    calls = [h.call for h in hops(info) if h.function is function and _is_linear(built, h.attr)]
-    if not any(h.attr in models for h in hops(info)):
-        return  # without a base model inside there is nothing for vLLM to build
-    before = {call: list(steps(nodes, function, call)) for call in calls}
-    inner = {step.node for found in before.values() for step in found}
-    heads = [call for call in calls if call not in inner]
+    inside = {h.call for h in hops(info) if h.function is function}
+    heads = [call for _, call in head_calls(info) if call in inside]
     if len(heads) != 1:
         return
     head = heads[0]
     config = configuration(context, info)
-    for step in before[head]:
+    for step in steps(nodes, function, head):
         child = built.get(step.attr)
         if not step.attr and isinstance(step.node, ast.BinOp) and step.certain:
             yield from _scaled(step.node, None, config, context, "the hidden states")
@@ -362,13 +371,6 @@ def _is_open(context: Context) -> bool:
 def _is_linear(built: Mapping[str, Child], attr: str) -> bool:
     child = built.get(attr)
     return child is not None and child.type_name == "torch.nn.Linear"
-
-
-def _is_model(child: Child) -> bool:
-    """Is it a model of its own, here or by its name elsewhere?"""
-    if isinstance(child.cls, ClassInfo):
-        return child.cls.kind == "pretrained"
-    return "Model" in child.cls
 
 
 def _name_of(nodes: Body, call: ast.Call) -> str:

@@ -99,16 +99,19 @@ Fix safety
 ----------
 Safe for branches on `config.pretraining_tp > 1`, which go, where the configuration says 1; unsafe
 where it may say more. Unsafe for branches on `key_value_states`, which go where nothing in the file
-gives them. No other fix yet: arithmetic has to move behind the last projection by hand.
+gives them, and for one input to each projection, which become one where every call in the file
+gives the same. No other fix yet: arithmetic has to move behind the last projection by hand.
 """
 
 from collections.abc import Iterator
 
-from modelcheck.findings import Finding
+from modelcheck.findings import Finding, Fix
 from modelcheck.rules.base import Context
 from modelcheck.rules.predictions import finding, misses
+from modelcheck.rules.qkv._one_input import one_input
 from modelcheck.rules.qkv._own_sequence import own_sequence
 from modelcheck.rules.settings import unsliced
+from modelcheck.source.classes import ClassInfo
 
 CODE = "MC701"
 BETTER = ("MLA", "PackedQKV")
@@ -125,5 +128,9 @@ def check(context: Context) -> Iterator[Finding]:
             f"{miss.result.reason}.",
             "Call each once as self.name(argument) on the same argument of forward, with "
             "nothing but view, transpose and the like until the last of them ran.",
-            unsliced(context, miss.prediction.info) or own_sequence(context, miss.prediction.info),
+            _fix(context, miss.prediction.info),
         )
+
+
+def _fix(context: Context, info: ClassInfo) -> Fix | None:
+    return unsliced(context, info) or own_sequence(context, info) or one_input(context, info)

@@ -217,7 +217,7 @@ keys. Refused for a factor that is no number of the configuration.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.backend.text_models import text_models
@@ -257,6 +257,14 @@ def check(context: Context) -> Iterable[Finding]:
 
 def _scaled(context: Context, model: ClassInfo, function: FunctionNode) -> Iterator[ast.AST]:
     lookups = {hop.call for hop in hops(model) if hop.function is function}
+    for choice in body(context.file, function).all(ast.IfExp):
+        made, given = choice.body, choice.orelse
+        if _tests_embeds(choice.test, ast.IsNot):
+            made, given = given, made
+        elif not _tests_embeds(choice.test):
+            continue
+        if _is_embeds(given) and _is_product(made, lookups):
+            yield choice
     for branch in body(context.file, function).all(ast.If):
         if not _tests_embeds(branch.test):
             continue
@@ -264,21 +272,29 @@ def _scaled(context: Context, model: ClassInfo, function: FunctionNode) -> Itera
             if isinstance(statement, ast.AugAssign) and _is_embeds(statement.target):
                 if isinstance(statement.op, ast.Mult | ast.Div) and not _is_one(statement.value):
                     yield statement
-            elif isinstance(statement, ast.Assign) and _is_embeds(statement.targets[0]):
-                value = statement.value
-                if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult | ast.Div):
-                    parts = (value.left, value.right)
-                    looked_up = [p for p in parts if p in lookups or _is_embeds(p)]
-                    others = [p for p in parts if p not in looked_up]
-                    if looked_up and others and not _is_one(others[0]):
-                        yield statement
+            elif (
+                isinstance(statement, ast.Assign)
+                and _is_embeds(statement.targets[0])
+                and _is_product(statement.value, lookups)
+            ):
+                yield statement
 
 
-def _tests_embeds(test: ast.expr) -> bool:
+def _is_product(value: ast.expr, lookups: Collection[ast.expr]) -> bool:
+    """Is it the embeddings times or divided by something?"""
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mult | ast.Div):
+        return False
+    parts = (value.left, value.right)
+    looked_up = [p for p in parts if p in lookups or _is_embeds(p)]
+    others = [p for p in parts if p not in looked_up]
+    return bool(looked_up and others) and not _is_one(others[0])
+
+
+def _tests_embeds(test: ast.expr, operator: type[ast.cmpop] = ast.Is) -> bool:
     return (
         isinstance(test, ast.Compare)
         and _is_embeds(test.left)
-        and isinstance(test.ops[0], ast.Is)
+        and isinstance(test.ops[0], operator)
         and isinstance(test.comparators[0], ast.Constant)
         and test.comparators[0].value is None
     )

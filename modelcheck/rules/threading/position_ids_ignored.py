@@ -271,12 +271,25 @@ def _reads_positions(function: FunctionNode, nodes: Body) -> bool:
         ):
             overwritten = statement
             break
+    nothing = _of_no_effect(nodes)
     for name in nodes.all(ast.Name):
-        if name.id != POSITIONS or not isinstance(name.ctx, ast.Load):
+        if name.id != POSITIONS or not isinstance(name.ctx, ast.Load) or name in nothing:
             continue
         if overwritten is None or name.lineno <= (overwritten.end_lineno or overwritten.lineno):
             return True
     return False
+
+
+def _of_no_effect(nodes: Body) -> set[ast.AST]:
+    """What only asks whether there is a value, or makes a mask, which vLLM drops."""
+    asked = [part for test in nodes.all(ast.Compare) for part in (test.left,) if _is_none(test)]
+    masks = [call for call in nodes.all(ast.Call) if "mask" in callee_name(call)]
+    return {*asked, *(part for call in masks for part in ast.walk(call))}
+
+
+def _is_none(test: ast.Compare) -> bool:
+    other = test.comparators[0]
+    return isinstance(other, ast.Constant) and other.value is None
 
 
 def _counted(model: ClassInfo, function: FunctionNode, nodes: Body) -> ast.AST | None:

@@ -226,7 +226,7 @@ from modelcheck.findings import Finding, Severity
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
 from modelcheck.rules.modules import Tree, trees
-from modelcheck.source.bodies import body, callee_name, reached_methods
+from modelcheck.source.bodies import Body, body, callee_name, reached_methods
 from modelcheck.source.callpath import Child, children, hops
 from modelcheck.source.classes import ClassInfo, dotted_name
 from modelcheck.source.layers import dispatching
@@ -235,6 +235,7 @@ CODE = "MC203"
 RECURRENT = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
 FUNCTIONS = ("torch.nn.functional.conv1d", "torch.conv1d", "torch.roll")
 FOURIER = "torch.fft."
+SHIFTS = frozenset({"pad", "cat", "concat"})
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -283,12 +284,52 @@ def _mixing(info: ClassInfo) -> Iterator[tuple[ast.AST, str]]:
     for owner, function in reached_methods(info):
         if owner.file is not info.file:
             continue
-        for call in body(owner.file, function).all(ast.Call):
+        nodes = body(owner.file, function)
+        if not nodes.called().isdisjoint(SHIFTS):
+            yield from ((n, "shifts tokens, which") for n in _shifted(nodes, info))
+        for call in nodes.all(ast.Call):
             full = owner.file.qualify(dotted_name(call.func))
             if full in FUNCTIONS or full.startswith(FOURIER):
                 yield call, f"calls {dotted_name(call.func)}, which"
             elif callee_name(call) in ("pad", "ZeroPad2d") and _is_shift(call):
                 yield call, "shifts tokens, which"
+
+
+def _shifted(nodes: Body, info: ClassInfo) -> Iterator[ast.expr]:
+    """``F.pad(x, (0, 0, 1, 0))[:, :-1]`` and ``torch.cat((first, x[:, :-1]), dim=1)``."""
+    for cut in nodes.all(ast.Subscript):
+        last = _cut_off(cut)
+        if not last or not isinstance(cut.value, ast.Call) or callee_name(cut.value) != "pad":
+            continue
+        if any(_literal(a) in ([0, 0, last, 0], (0, 0, last, 0)) for a in cut.value.args):
+            yield cut
+    for call in nodes.all(ast.Call) if info.kind == "module" else ():
+        if callee_name(call) not in ("cat", "concat") or not call.args:
+            continue
+        dims = [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "dim")]
+        parts = call.args[0].elts if isinstance(call.args[0], ast.Tuple | ast.List) else []
+        if [_literal(d) for d in dims] in ([1], [-2]) and len(parts) == 2 and _cut_off(parts[1]):
+            yield call
+
+
+def _cut_off(node: ast.expr) -> int:
+    """How many tokens ``x[:, :-n]`` leaves off, 0 for anything else."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple):
+        return 0
+    whole, tokens, *rest = [*node.slice.elts, None, None][: max(2, len(node.slice.elts))]
+    plain = all(isinstance(p, ast.Slice) and ast.unparse(p) == ":" for p in (whole, *rest))
+    if not plain or not isinstance(tokens, ast.Slice) or tokens.lower or tokens.step:
+        return 0
+    upper = _literal(tokens.upper) if tokens.upper is not None else 0
+    return -upper if isinstance(upper, int) and upper < 0 else 0
+
+
+def _literal(node: ast.expr) -> object:
+    try:
+        value: object = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return value
 
 
 def _mixer(child: Child) -> str:
@@ -309,10 +350,7 @@ def _kernel(call: ast.Call) -> object:
 def _is_shift(call: ast.Call) -> bool:
     """``F.pad(x, (0, 0, 1, -1))``: every token gets its predecessor."""
     for argument in call.args:
-        try:
-            value = ast.literal_eval(argument)
-        except ValueError:
-            continue
+        value = _literal(argument)
         if isinstance(value, tuple | list) and len(value) == 4 and list(value[:2]) == [0, 0]:
             return bool(value[2]) and value[2] == -value[3]
     return False
