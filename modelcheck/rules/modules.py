@@ -21,7 +21,7 @@ from modelcheck.graph.values import Config, Instance, Module, Stop, Unknown
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
 from modelcheck.source.attention import Dispatch, attention_of
-from modelcheck.source.basemodel import BaseModel, base_models, is_encoder_decoder, reads_text
+from modelcheck.source.basemodel import BaseModel, base_models, is_encoder_decoder
 from modelcheck.source.bodies import body, reached_methods, self_name
 from modelcheck.source.callpath import takes_input_ids
 from modelcheck.source.classes import ClassInfo, FileIndex, is_self_attribute
@@ -108,9 +108,9 @@ def _trees(file: FileIndex, repo: Repo | None, contract: Contract) -> tuple[tupl
 
 def _translates(base: BaseModel) -> bool:
     """Is it an encoder and a decoder of text?"""
-    if base.decoder is None or not takes_input_ids(base.info):
-        return False  # DETR's decoder reads embeddings, but no text
-    return is_encoder_decoder(base) and reads_text(base.decoder)
+    if base.decoder is None or not is_encoder_decoder(base):
+        return False
+    return takes_input_ids(base.decoder)  # DETR's reads embeddings, but no text
 
 
 def _config_of(info: ClassInfo, repo: Repo | None, contract: Contract) -> Config | None:

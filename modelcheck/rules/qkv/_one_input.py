@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from modelcheck.findings import Fix, Safety
 from modelcheck.rules.base import Context
-from modelcheck.source.bodies import body, callee_name
+from modelcheck.source.bodies import body, callee_name, nodes_of
 from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name, is_self_attribute
 
 PROJECTIONS = 3
@@ -35,10 +35,11 @@ def _projected(forward: FunctionNode) -> set[str]:
     """The names that statements of forward give to ``self.layer(name)``."""
     found = set()
     for statement in forward.body:
-        match statement:
-            case ast.Assign(value=ast.Call(func=layer, args=[ast.Name(id=name)], keywords=[])):
-                if is_self_attribute(layer):
-                    found.add(name)
+        for node in nodes_of(statement) if isinstance(statement, ast.Assign) else ():
+            match node:
+                case ast.Call(func=layer, args=[ast.Name(id=name)], keywords=[]):
+                    if is_self_attribute(layer):
+                        found.add(name)
     return found
 
 
