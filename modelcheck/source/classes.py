@@ -7,7 +7,6 @@ when a name is first needed; nothing is imported or executed.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -23,7 +22,6 @@ from modelcheck.source.syntax import statements
 from modelcheck.source.text import SourceFile, read_source
 from modelcheck.source.tree import nodes_of
 
-_NAMED_CONSTRUCTOR = re.compile(r"\w\.__init__\(")
 LIBRARY_FILES = 48  # of transformers, kept parsed: some 5 MB each
 
 # Bases outside the scanned files whose nature is known. The value says what a subclass is.
@@ -251,7 +249,8 @@ class FileIndex:
     @cached_property
     def names_constructors(self) -> bool:
         """Is a constructor called by its class's name, as in ``nn.Module.__init__(self)``?"""
-        return _NAMED_CONSTRUCTOR.search(self.source.text) is not None
+        text = self.source.text
+        return text.count(".__init__(") > text.count(").__init__(")
 
     @cached_property
     def assignments(self) -> Mapping[str, ast.expr]:

@@ -64,7 +64,7 @@ class _Readers(dict[type[ast.AST], _Reader]):
 _CHILDREN = _Readers()
 
 
-@remembered(maxsize=1024)
+@remembered(maxsize=8192)
 def nodes_of(node: ast.AST) -> tuple[ast.AST, ...]:
     """`walk`, done once for a node."""
     return tuple(walk(node))

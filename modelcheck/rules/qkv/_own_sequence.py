@@ -17,17 +17,20 @@ def own_sequence(context: Context, info: ClassInfo) -> Fix | None:
     forward = info.methods.get("forward")
     if forward is None or ARGUMENT not in [a.arg for a in forward.args.args]:
         return None
-    if any(
-        k.arg == ARGUMENT for k in nodes_of(context.file.source.tree) if isinstance(k, ast.keyword)
-    ):
+    classes = context.file.classes.values()
+    functions = [
+        *context.file.functions.values(),
+        *(f for c in classes for f in c.methods.values()),
+    ]
+    if any(k.arg == ARGUMENT for f in functions for k in body(context.file, f).all(ast.keyword)):
         return None
     built = {
         name
-        for owner in context.file.classes.values()
+        for owner in classes
         for name, (_, value) in owner.self_assignments.items()
         if any(_builds(context, node, info) for node in nodes_of(value or ast.Pass()))
     }
-    for owner in context.file.classes.values():
+    for owner in classes:
         for function in owner.methods.values():
             for call in body(context.file, function).all(ast.Call):
                 if callee_name(call) in built and len(call.args) > 1:
