@@ -43,7 +43,8 @@ def fix(text: str, finding: Finding) -> str:
     init = info.methods.get("__init__")
     if init is None:
         raise FixRefused(f"{info.name} has no __init__ of its own", finding.span.line)
-    if METHOD in doc.taken_names(info.name):
+    family = [*info.mro, *(c for c in doc.index.classes.values() if info in c.mro)]
+    if any(METHOD in c.methods or METHOD in c.attributes for c in family):
         raise splice.refuse(f"{info.name} has a {METHOD} already", info.node)
     plan = _plan(splice, info, init)
     header = [f"def {METHOD}(self):", f"    {DOC}", *_locals(splice, info, init, plan)]
@@ -181,6 +182,23 @@ def _plain(statement: ast.stmt, init: FunctionNode) -> bool:
     return isinstance(statement, ast.Assign | ast.AugAssign)
 
 
+def _is_the_model_s(info: ClassInfo, init: FunctionNode) -> bool:
+    """Is the argument ``config`` the one that transformers keeps as ``self.config``?"""
+    first = init.body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        first = init.body[1]  # below the docstring
+    inner = [c for c in info.mro if c is not info and "__init__" in c.methods]
+    match first:
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"),
+                args=[ast.Name(id="config"), *_],
+            )
+        ):
+            return info.kind == "pretrained" and not inner
+    return False
+
+
 def _locals(splice: Splice, info: ClassInfo, init: FunctionNode, plan: _Plan) -> list[str]:
     """The lines that give the parameters of the constructor their values again."""
     lines = []
@@ -199,7 +217,9 @@ def _locals(splice: Splice, info: ClassInfo, init: FunctionNode, plan: _Plan) ->
             lines.append(f"    device = self.{plan.buffers[-1]}.device")
         elif kept:
             lines.append(f"    {name} = self.{kept[0]}")
-        elif name in taken:
+        elif name == "config" and _is_the_model_s(info, init):
+            lines.append("    config = self.config")
+        elif name in taken or (name == "config" and info.kind == "pretrained"):
             raise splice.refuse(f"{name} has to be kept, but self.{name} is something else", init)
         else:
             splice.before(_first_after_super(init), f"self.{name} = {name}")

@@ -296,6 +296,54 @@ def test_buffers_are_filled_again() -> None:
     assert "below a condition" in refusal("v5_init_weights", nested, "self.register", "A")
 
 
+MODEL_BUFFERS = """import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+
+class M(PreTrainedModel):
+    def _init_weights(self, module):
+        if isinstance(module, Rotary):
+            module._fill_buffers()
+
+
+class Rotary(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("steps", torch.arange(size), persistent=False)
+
+    def _fill_buffers(self):
+        self.steps.copy_(torch.arange(self.steps.shape[0]))
+
+
+class Base(M):
+    def __init__(self, config):
+        super().__init__(config)
+        mask = torch.full((config.size, config.size), True)
+        self.register_buffer("mask", torch.triu(mask), persistent=False)
+"""
+
+
+def test_the_buffer_of_a_model_with_its_own_config() -> None:
+    new = run("v5_init_weights", MODEL_BUFFERS, 'self.register_buffer("mask"', "Base")
+    assert "        config = self.config\n        mask = torch.full(" in new
+    assert "        if isinstance(module, Base):\n            module._fill_buffers()\n" in new
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    names: dict[str, Any] = {"__name__": "modeling_my"}
+    exec(compile(new, "modeling_my.py", "exec"), names)
+    model = names["Base"](transformers.PreTrainedConfig(size=3))
+    model.mask.zero_()
+    model._init_weights(model)
+    assert torch.equal(model.mask, torch.full((3, 3), True).triu())
+
+
+def test_another_config_is_not_taken_for_it() -> None:
+    text = MODEL_BUFFERS.replace("super().__init__(config)", "super().__init__(config.text)")
+    reason = refusal("v5_init_weights", text, 'self.register_buffer("mask"', "Base")
+    assert reason.startswith("config has to be kept")
+
+
 LAYERS = """class Attention(Module):
     def __init__(self, config):
         super().__init__()
