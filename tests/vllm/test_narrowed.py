@@ -12,10 +12,10 @@ from modelcheck.dryrun.target import BuildSpec
 
 pytest.importorskip("torch")
 
-from modelcheck.dryrun.build import build  # noqa: E402
-from modelcheck.emulate.narrow import ENOUGH, parameters  # noqa: E402
-from modelcheck.vllm.folder import write_folder  # noqa: E402
-from modelcheck.vllm.worker import _narrowed  # noqa: E402
+from modelcheck.dryrun.build import build
+from modelcheck.emulate.narrow import ENOUGH, parameters
+from modelcheck.vllm.folder import write_folder
+from modelcheck.vllm.worker import _narrowed
 
 REMOTE = Path(__file__).resolve().parents[2] / "fixtures" / "models" / "remote_decoder"
 pytestmark = pytest.mark.usefixtures("module_cache")
