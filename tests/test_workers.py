@@ -104,6 +104,8 @@ class Bench:
             text=True,
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), MARK: self.mark, **env},
+            # A shell has the jobs in its background ignore Ctrl-C, and what they start inherits it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self, *arguments: str | Path, **env: str) -> Ended:

@@ -261,6 +261,7 @@ def test_a_plan_in_a_sibling_file(tmp_path):
     (tmp_path / "configuration_x.py").write_text(
         "from transformers import PretrainedConfig\n"
         f"class XConfig(PretrainedConfig):\n    base_model_tp_plan = {plan}\n"
+        "    tie_word_embeddings = False\n"
     )
     text = PACKED.replace('"layers.*.mlp.gate_up_proj": "colwise",', "")
     text = text.replace("config_class = MalleeConfig", "config_class = XConfig")
