@@ -37,7 +37,7 @@ def generate(folder: str, *, trust_remote_code: bool) -> tuple[Built, int]:
             max_num_seqs=2,
             max_num_batched_tokens=64,
             enable_prefix_caching=False,
-            num_gpu_blocks_override=8,
+            num_gpu_blocks_override=64,  # each kind of attention has blocks of its own
         )
         sampling = SamplingParams(temperature=0.0, max_tokens=TOKENS, ignore_eos=True)
         sampling.detokenize = False
