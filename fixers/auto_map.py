@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from fixers import FixRefused
 from modelcheck.findings import Finding
@@ -44,18 +45,24 @@ class _Object:
         return found[0] if found else None
 
 
-def fix(text: str, finding: Finding) -> str:
-    """``text`` with the entry. Raises `FixRefused`."""
-    data = finding.fix.data if finding.fix else {}
-    key, value = data.get("key", ""), data.get("value", "")
-    if not key or not value:
-        raise FixRefused("the finding names no entry")
+def parsed_object(text: str) -> dict[str, Any]:
+    """A configuration's values. Raises `FixRefused`."""
     try:
         parsed = json.loads(text)
     except ValueError as error:
         raise FixRefused(f"not valid JSON: {error}") from None
     if not isinstance(parsed, dict):
         raise FixRefused("the configuration is no object")
+    return parsed
+
+
+def fix(text: str, finding: Finding) -> str:
+    """``text`` with the entry. Raises `FixRefused`."""
+    data = finding.fix.data if finding.fix else {}
+    key, value = data.get("key", ""), data.get("value", "")
+    if not key or not value:
+        raise FixRefused("the finding names no entry")
+    parsed = parsed_object(text)
     top = _object_at(text, _skip(text, 0))
     held = top.get(FIELD)
     if held is None:

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from fixers import FixRefused
-from fixers.auto_map import inserted_field
+from fixers.auto_map import inserted_field, parsed_object
 from modelcheck.findings import Finding
 
 
@@ -17,12 +17,7 @@ def fix(text: str, finding: Finding) -> str:
     """``text`` with the fields. Raises `FixRefused`."""
     data = finding.fix.data if finding.fix else {}
     fields: dict[str, Any] = json.loads(data.get("fields", "{}"))
-    try:
-        parsed = json.loads(text)
-    except ValueError as error:
-        raise FixRefused(f"not valid JSON: {error}") from None
-    if not isinstance(parsed, dict):
-        raise FixRefused("the configuration is no object")
+    parsed = parsed_object(text)
     for key, value in fields.items():
         if key in parsed and parsed[key] != value:
             raise FixRefused(f'"{key}" is {json.dumps(parsed[key])} already')

@@ -11,7 +11,6 @@ import ast
 import textwrap
 from dataclasses import dataclass, field
 
-from fixers import FixRefused
 from fixers.splice import Splice, parameters
 from fixers.toolkit import document, free_name
 from modelcheck.findings import Finding
@@ -37,10 +36,7 @@ class _Expansion:
 def fix(text: str, finding: Finding) -> str:
     """``text`` with the method. Raises `FixRefused`."""
     splice = Splice(document(text, finding))
-    info = splice.doc.class_info(finding.class_name)
-    forward = info.methods.get("forward")
-    if forward is None:
-        raise FixRefused(f"{info.name} has no forward of its own", finding.span.line)
+    info, forward = splice.doc.own_forward(finding)
     found = _expansion(splice, info, forward)
     names = {n.id for n in nodes_of(forward) if isinstance(n, ast.Name)}
     if isinstance(found.latent, ast.Name):

@@ -80,10 +80,7 @@ class _Other(Exception):
 def fix(text: str, finding: Finding) -> str:
     """``text`` with the projection cut in the one expression. Raises `FixRefused`."""
     splice = Splice(document(text, finding))
-    info = splice.doc.class_info(finding.class_name)
-    forward = info.methods.get("forward")
-    if forward is None:
-        raise FixRefused(f"{info.name} has no forward of its own", finding.span.line)
+    info, forward = splice.doc.own_forward(finding)
     refusal: FixRefused | None = None
     for call in _projections(info, forward):
         try:

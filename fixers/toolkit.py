@@ -21,7 +21,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 from fixers import FixRefused
 from modelcheck.errors import UnreadableFile
 from modelcheck.findings import Finding, Span
-from modelcheck.source.classes import ClassInfo, FileIndex, ProjectIndex
+from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, ProjectIndex
 from modelcheck.source.text import parse_text
 
 Node = TypeVar("Node", bound=cst.CSTNode)
@@ -95,6 +95,14 @@ class Document:
         if info is None:
             raise FixRefused(f"{name} is not at module level")
         return info
+
+    def own_forward(self, finding: Finding) -> tuple[ClassInfo, FunctionNode]:
+        """The finding's class and the forward that is written in it. Raises `FixRefused`."""
+        info = self.class_info(finding.class_name)
+        forward = info.methods.get("forward")
+        if forward is None:
+            raise FixRefused(f"{info.name} has no forward of its own", finding.span.line)
+        return info, forward
 
     def method(self, owner: cst.ClassDef, name: str) -> cst.FunctionDef:
         """A method written in the class itself, with an indented body. Raises `FixRefused`."""

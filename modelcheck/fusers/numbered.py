@@ -88,6 +88,7 @@ def _asked_for_none(nodes: Body) -> set[ast.AST]:
         test.left
         for test in nodes.all(ast.Compare)
         if len(test.ops) == 1 and isinstance(test.ops[0], ast.Is | ast.IsNot)
+        if isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
     }
 
 

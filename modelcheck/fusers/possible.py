@@ -118,14 +118,10 @@ def _facts(file: FileIndex, part: ast.AST, first: str) -> _Facts:
     return _Facts(
         words=frozenset(used).union(*aliases.values()),
         linears=0 if used.isdisjoint(linear) else _linears(nodes, linear),
-        product=_multiplies(nodes),
+        product=ast.Mult in nodes.operators,
         cut=ast.Subscript in nodes.kinds,
         behind=tuple(behind for name in names for behind in _behind(file, name)),
     )
-
-
-def _multiplies(nodes: Body) -> bool:
-    return ast.Mult in nodes.operators
 
 
 def _linears(nodes: Body, named: set[str]) -> int:

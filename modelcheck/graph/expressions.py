@@ -229,7 +229,7 @@ _READERS: dict[type[ast.AST], _Reader] = {
     ast.Constant: Expressions._constant,
     ast.Name: Expressions._name,
     ast.Attribute: Expressions._attribute,
-    ast.Call: lambda self, node, frame: self.call_expression(node, frame),
+    ast.Call: Expressions.call_expression,
     ast.BinOp: Expressions._operation,
     ast.UnaryOp: Expressions.unary,
     ast.BoolOp: Expressions.bool_op,

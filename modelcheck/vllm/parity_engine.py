@@ -26,7 +26,7 @@ LATENT = (
     "runs it as full attention, which is sharded otherwise"
 )
 BLOCK = 32  # tokens; what the CPU's attention takes, also where latent attention would use 16
-GROUPS = 8  # of layers; vLLM gives each kind of attention, five in six with a window, its blocks
+GROUPS = 8  # of layers: where their attention differs, vLLM gives each group its own blocks
 MAX_LEN = 64  # tokens; the longest prompt and what is generated after it
 
 
