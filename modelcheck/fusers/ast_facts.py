@@ -28,9 +28,8 @@ from modelcheck.graph.values import (
     Tensor,
     Unknown,
 )
-from modelcheck.source.bodies import nodes_of
+from modelcheck.source.bodies import body_of
 from modelcheck.source.classes import FunctionNode, Signature
-from modelcheck.source.memory import remembered
 
 LINEAR = "torch.nn.Linear"
 KERNEL_MODULES = {"torch.nn.SiLU": "silu"}
@@ -50,6 +49,7 @@ class AstFacts:
     def __init__(self, module: Module, contract: Contract) -> None:
         self.module = module
         self.contract = contract
+        self._children: dict[str, AstFacts] = {}
 
     @property
     def class_name(self) -> str:
@@ -103,6 +103,9 @@ class AstFacts:
 
     def child(self, path: str) -> AstFacts:
         """A submodule by path."""
+        known = self._children.get(path)
+        if known is not None:
+            return known
         module = self.module
         for part in path.split("."):
             if module.items is not None and part.isdigit():
@@ -112,7 +115,8 @@ class AstFacts:
             if not isinstance(found, Module):
                 raise Undecided(f"what {path} is cannot be told")
             module = found
-        return AstFacts(module, self.contract)
+        self._children[path] = child = AstFacts(module, self.contract)
+        return child
 
     def as_module(self) -> AstFacts:
         """Itself."""
@@ -328,10 +332,6 @@ def _same(a: Any, b: Any) -> bool:
     return not isinstance(b, Sym) and bool(a == b)
 
 
-@remembered(maxsize=1024)
 def _is_closure(function: FunctionNode) -> bool:
     """Naming ``super`` makes a method a closure over its class."""
-    return any(
-        isinstance(node, ast.Name) and node.id in ("super", "__class__")
-        for node in nodes_of(function)
-    )
+    return not body_of(function).names.isdisjoint(("super", "__class__"))

@@ -9,7 +9,7 @@ import ast
 
 from modelcheck.fusers.facts import Facts
 from modelcheck.fusers.match import Env, Match, NoMatch
-from modelcheck.source.bodies import nodes_of
+from modelcheck.source.bodies import body_of
 from modelcheck.source.memory import remembered
 
 NAME = "Attention"
@@ -46,16 +46,21 @@ def match(facts: Facts, env: Env) -> Match:
 def interface_calls(function: ast.AST) -> tuple[ast.Call, ...]:
     """Calls through local names that were assigned from the interface."""
     names: set[str] = set()
-    for node in nodes_of(function):
-        if isinstance(node, ast.Assign | ast.AnnAssign) and _is_lookup(node.value):
+    nodes = body_of(function)
+    assignments: list[ast.Assign | ast.AnnAssign] = [
+        *nodes.some(ast.Assign),
+        *nodes.some(ast.AnnAssign),
+    ]
+    for node in assignments:
+        if _is_lookup(node.value):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names |= {t.id for t in targets if isinstance(t, ast.Name)}
     if not names:
         return ()
     return tuple(
         node
-        for node in nodes_of(function)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+        for node in nodes.some(ast.Call)
+        if isinstance(node.func, ast.Name) and node.func.id in names
     )
 
 

@@ -25,6 +25,7 @@ from modelcheck.source.bodies import nodes_of
 
 NAME = "PackedQKV"
 BECOMES = "QKVParallelLinear"
+CUTTING = frozenset(("chunk", "split", "unflatten", "view", "reshape"))
 
 
 def match(graph: Graph, facts: Facts, env: Env) -> Match:
@@ -68,6 +69,8 @@ def _packed_sizes(node: Node) -> tuple[Any, Any] | None:
 
 def _look_alike(graph: Graph, facts: Facts) -> NoMatch | None:
     for node in graph:
+        if node.op != "call_module" and node.target.rpartition(".")[2] not in CUTTING:
+            continue
         if is_op(node, "chunk") and len(node.args) > 1 and node.args[1] == 3:
             how = "chunk(3)"
         elif node.target == "torch.split" and _has_three_sizes(node):

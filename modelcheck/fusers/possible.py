@@ -155,7 +155,9 @@ def leading(file: FileIndex) -> frozenset[str]:
     for name, used in uses.items():
         for word in used if used.isdisjoint(BY_CONFIG) else uses:
             users.setdefault(word, set()).add(name)
-    pending = [info.name for info in file.classes.values() if may_fuse(info)]
+    # A model that nothing in the file mentions is no part of another, and left out anyway.
+    parts = [i for i in file.classes.values() if i.kind != "pretrained" or i.name in users]
+    pending = [info.name for info in parts if may_fuse(info)]
     found: set[str] = set()
     while pending:
         name = pending.pop()

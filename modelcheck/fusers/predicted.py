@@ -18,8 +18,9 @@ from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.roots import Roots, Variant
 from modelcheck.fusers.select import outcomes
 from modelcheck.graph.interpreter import Interpreter
-from modelcheck.graph.symbolic import Sym, all_answers
-from modelcheck.graph.values import Config, Module
+from modelcheck.graph.sharing import Made, construction, fresh, told_apart
+from modelcheck.graph.symbolic import all_answers
+from modelcheck.graph.values import Config, Instance, Module
 from modelcheck.source.classes import ClassInfo, FileIndex
 
 MAX_ANSWERS = 24  # combinations of undecidable conditions tried for one class
@@ -85,15 +86,19 @@ class Predictions:
     def _predict(self, info: ClassInfo) -> ClassPrediction | None:
         if not _is_module(info):
             return None
+        if info.kind == "pretrained" and not self._roots and not self._is_part(info):
+            return None
         if self._possible and not may_fuse(info):
             return None if info.kind == "pretrained" else ClassPrediction(info, ())
         variants = self._constructed.get(info.name) or [self._start.root(info)]
-        if info.kind == "pretrained" and not self._roots and all(v.is_root for v in variants):
-            return None
         results = [_predict(v.module, v.env) for v in variants[:MAX_VARIANTS]]
         # An instance that cannot be made is none to judge by.
         results = [r for r in results if not all(_raised(x) for x in r)] or results
         return ClassPrediction(info, _join_variants(results))
+
+    def _is_part(self, info: ClassInfo) -> bool:
+        """Does a model of the file hold this one?"""
+        return any(not variant.is_root for variant in self._constructed.get(info.name, ()))
 
     def all(self) -> list[ClassPrediction]:
         """The predictions of every class that is not left out."""
@@ -121,6 +126,8 @@ def _constructions(start: Roots, only: frozenset[str] | None) -> dict[str, list[
 
     First from the models that vLLM builds; classes that those do not lead to, from the others.
     """
+    if only is not None and not only:
+        return {}
     follow = _Follow(start.contract, start.file, only)
     built = start.built()
     if not built:
@@ -140,6 +147,7 @@ class _Follow:
         self._file = file
         self._only = only
         self._members: dict[str, list[Module]] = {}
+        self._made: dict[str, Made] = {}
 
     def everything(self, roots: list[Variant], known: frozenset[str]) -> dict[str, list[Variant]]:
         """All constructions that roots lead to, of classes that are not known, by class name."""
@@ -177,8 +185,30 @@ class _Follow:
         """The modules that a constructor makes, remembered."""
         key = _key(module)
         if key not in self._members:
-            self._members[key] = _members(module, self.contract)
+            self._members[key] = self._follow(module)
         return self._members[key]
+
+    def _follow(self, module: Module) -> list[Module]:
+        """The modules that a constructor makes, under every answer to what cannot be decided."""
+        assert module.info is not None
+        info = module.info
+
+        def run() -> tuple[Instance, list[Module]]:
+            interpreter = Interpreter(self.contract)
+            instance = interpreter.instantiate(info, list(module.args), dict(module.kwargs))
+            return instance, interpreter.constructed
+
+        results, _ = all_answers(run, MAX_ANSWERS)
+        members: dict[str, Module] = {}
+        for _, constructed in results:
+            for member in constructed:
+                key = _key(member)
+                members.setdefault(key, member)
+                if construction(member) is not None:
+                    member.made = self._made.setdefault(key, Made())
+        if module.made is not None and len(results) == 1:  # nothing was asked
+            module.made.instance = results[0][0]
+        return list(members.values())
 
 
 def _configurations(module: Module) -> set[int]:
@@ -188,25 +218,7 @@ def _configurations(module: Module) -> set[int]:
 
 def _key(module: Module) -> str:
     """The same for constructions that cannot differ."""
-    configurations = sorted(_configurations(module))
-    return f"{module.class_name}{_show(module)}{configurations}"
-
-
-def _members(module: Module, contract: Contract) -> list[Module]:
-    """The modules that a constructor makes, under every answer to what cannot be decided."""
-    assert module.info is not None
-
-    def run() -> list[Module]:
-        interpreter = Interpreter(contract)
-        interpreter.instantiate(module.info, list(module.args), dict(module.kwargs))  # type: ignore[arg-type]
-        return interpreter.constructed
-
-    results, _ = all_answers(run, MAX_ANSWERS)
-    members: dict[str, Module] = {}
-    for constructed in results:
-        for member in constructed:
-            members.setdefault(_key(member), member)
-    return list(members.values())
+    return f"{module.class_name}{_show(module)}"
 
 
 def _show(module: Module) -> str:
@@ -222,19 +234,14 @@ def _show_argument(module: Module, where: int | str, value: Any) -> str:
 
 
 def _show_value(value: Any) -> str:
-    if isinstance(value, Config):
-        return value.name
-    if isinstance(value, Sym | int | float | str | type(None)):
-        return str(value)
-    return type(value).__name__
+    return told_apart(value) or type(value).__name__
 
 
 def _predict(module: Module, env: Env) -> list[FusionResult]:
     """All fusers on one construction of a class, over all undecidable conditions."""
 
     def run() -> dict[str, FusionResult]:
-        fresh = replace_instance(module)
-        return outcomes(AstFacts(fresh, env.contract), env)
+        return outcomes(AstFacts(fresh(module), env.contract), env)
 
     results, complete = all_answers(run, MAX_ANSWERS)
     # A configuration for which the constructor or the forward raises is not one to judge by.
@@ -254,11 +261,6 @@ def _raised(result: FusionResult) -> bool:
     return RAISES in result.reason
 
 
-def replace_instance(module: Module) -> Module:
-    """The same construction, not yet looked into."""
-    return Module(module.args, dict(module.kwargs), module.dotted, module.info, module.items)
-
-
 def _agree(
     results: list[FusionResult], name: str, module: Module, complete: bool
 ) -> FusionResult | None:
@@ -269,7 +271,8 @@ def _agree(
     near = [r for r in results if ("near", "yes") in r.details]
     if len(answers) == 1 and complete:
         result = near[0] if near else results[0]
-        return result if all(r.wrong for r in results) else replace(result, wrong="")
+        is_wrong = all(r.wrong for r in results)
+        return replace(result, wrong="") if result.wrong and not is_wrong else result
     reason = _disagreement(results, complete)
     span: Span | None = next((r.span for r in results if r.span), None)
     return FusionResult(name, Fires.UNKNOWN, module.class_name, reason, span=span)

@@ -20,14 +20,14 @@ def is_op(node: Any, name: str) -> TypeGuard[Node]:
     """Is it ``torch.name``, ``F.name``, ``operator.name`` or ``Tensor.name``?"""
     if not isinstance(node, Node):
         return False
-    if node.op == "call_method":
-        return node.target == name
-    return node.op == "call_function" and node.target in _targets(name)
+    if node.op == "call_function":
+        return node.target in _targets(name)
+    return node.op == "call_method" and node.target == name
 
 
 @cache
-def _targets(name: str) -> tuple[str, ...]:
-    return tuple(f"{home}.{name}" for home in HOMES)
+def _targets(name: str) -> frozenset[str]:
+    return frozenset(f"{home}.{name}" for home in HOMES)
 
 
 def is_method(node: Any, name: str) -> TypeGuard[Node]:

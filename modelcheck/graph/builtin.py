@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from modelcheck.graph.base import Frame, Raised, is_traced, line_of
+from modelcheck.graph.base import Frame, Raised, is_traced, line_of, text_of
 from modelcheck.graph.core import Node
 from modelcheck.graph.symbolic import Sym, decide
 from modelcheck.graph.values import (
@@ -131,7 +131,7 @@ def builtin(
             return (
                 True
                 if isinstance(args[0], Function | ClassValue | Interface)
-                else decide(ast.unparse(node))
+                else decide(text_of(node))
             )
         case "len" if args:
             return _len(interpreter, args[0], node)
@@ -213,7 +213,7 @@ def _has(interpreter: Any, owner: Any, name: str) -> bool | None:
 
 def _hasattr(interpreter: Any, owner: Any, name: str, node: ast.AST) -> bool:
     has = _has(interpreter, owner, name)
-    return has if has is not None else decide(ast.unparse(node))
+    return has if has is not None else decide(text_of(node))
 
 
 def _isinstance(value: Any, kind: Any, node: ast.AST) -> bool:
@@ -235,7 +235,7 @@ def _isinstance(value: Any, kind: Any, node: ast.AST) -> bool:
         module = value.module if isinstance(value, Submodule) else value
         if len(names) == len(kinds):
             return module.class_name in names or "Module" in names
-    return decide(ast.unparse(node))
+    return decide(text_of(node))
 
 
 def _len(interpreter: Any, value: Any, node: ast.AST) -> Any:

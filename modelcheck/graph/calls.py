@@ -35,8 +35,8 @@ from modelcheck.graph.values import (
     Unknown,
     sequence,
 )
+from modelcheck.source.bodies import body_of
 from modelcheck.source.classes import ClassInfo
-from modelcheck.source.memory import remembered
 from modelcheck.source.models import model_for
 
 DICT_METHODS = ("get", "items", "keys", "values", "pop", "copy", "update", "setdefault")
@@ -482,6 +482,5 @@ def is_plain_module(info: ClassInfo) -> bool:
     )
 
 
-@remembered(maxsize=256)
 def _is_generator(definition: ast.AST) -> bool:
-    return any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(definition))
+    return not body_of(definition).kinds.isdisjoint((ast.Yield, ast.YieldFrom))

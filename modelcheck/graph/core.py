@@ -32,7 +32,13 @@ class Node:
     @cached_property
     def inputs(self) -> tuple[Node, ...]:
         """The distinct nodes this one reads, positional arguments first."""
-        return tuple(dict.fromkeys(nodes_in((self.args, tuple(self.kwargs.values())))))
+        found: list[Node] = []
+        for value in (*self.args, *self.kwargs.values()):
+            if isinstance(value, Node):
+                found.append(value)
+            elif isinstance(value, tuple | list | dict | slice):
+                found += nodes_in(value)
+        return tuple(dict.fromkeys(found))
 
     def __str__(self) -> str:
         arguments = [_show(a) for a in self.args]

@@ -10,6 +10,7 @@ from modelcheck.graph.attributes import Attributes
 from modelcheck.graph.base import Frame, Raised
 from modelcheck.graph.calls import Calls, bind
 from modelcheck.graph.items import Items
+from modelcheck.graph.sharing import copied
 from modelcheck.graph.statements import Statements
 from modelcheck.graph.values import Config, Function, Instance, Module, Stop
 from modelcheck.source.classes import ClassInfo
@@ -24,6 +25,9 @@ class Interpreter(Statements, Calls, Attributes, Items):
         """What a child of a scanned class has, by running its constructor."""
         if module.instance is None:
             assert module.info is not None
+            if module.made is not None and module.made.instance is not None:
+                module.instance = copied(module.made.instance)
+                return module.instance  # type: ignore[no-any-return]
             module.instance = Instance(module.info, unknown="it refers to itself")
             module.instance = Interpreter(self.contract).instantiate(
                 module.info, list(module.args), module.kwargs

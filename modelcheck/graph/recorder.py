@@ -23,6 +23,9 @@ from modelcheck.graph.values import (
     tensor,
 )
 
+_PLAIN = frozenset((Sym, int, float, bool, str, type(None)))
+_AS_IT_IS = _PLAIN | {Node}
+
 
 class Recorder:
     """The graph under construction."""
@@ -64,8 +67,9 @@ class Recorder:
         leaf: bool = False,
     ) -> Node:
         """Record one operation."""
-        args = tuple(self.argument(a, where) for a in args)
-        kwargs = {k: self.argument(v, where) for k, v in kwargs.items()}
+        args = tuple([self.argument(a, where) for a in args])
+        if kwargs:
+            kwargs = {k: self.argument(v, where) for k, v in kwargs.items()}
         line = getattr(where, "lineno", None)
         node = Node(
             op, f"{target.rpartition('.')[2]}_{len(self.nodes)}", target, args, kwargs, line, leaf
@@ -76,6 +80,8 @@ class Recorder:
 
     def argument(self, value: Any, where: ast.AST | None) -> Any:
         """A value as an argument of a node."""
+        if value.__class__ in _AS_IT_IS:
+            return value
         if isinstance(value, AttributeOf):
             return self.attribute_node(value, where)
         if isinstance(value, Tensor):
@@ -156,4 +162,4 @@ def _flat(value: Any) -> list[Any]:
         return _flat(tuple(value.values()))
     if isinstance(value, slice):
         return _flat((value.start, value.stop, value.step))
-    return [] if isinstance(value, Sym | int | float | str | type(None)) else [value]
+    return [] if value.__class__ in _PLAIN else [value]

@@ -119,6 +119,7 @@ class Module:
     activation: str | None = None  # the ACT2FN name, where it is one
     activation_known: bool = True
     instance: Any = None  # made when somebody looks inside
+    made: Any = None  # `sharing.Made`, where others are constructed alike
 
     @property
     def class_name(self) -> str:

@@ -16,6 +16,7 @@ from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Undecided
 from modelcheck.graph.configs import config_value, switch, text_config
 from modelcheck.graph.interpreter import Interpreter
+from modelcheck.graph.sharing import construction
 from modelcheck.graph.symbolic import Sym, all_answers
 from modelcheck.graph.values import Config, Instance, Module, Stop, Unknown
 from modelcheck.rules.backend.text_models import text_models
@@ -116,8 +117,11 @@ def _translates(base: BaseModel) -> bool:
 def _config_of(info: ClassInfo, repo: Repo | None, contract: Contract) -> Config | None:
     """The configuration of a model, with no more layers than the interpreter counts."""
     source = config_class(info)
-    if source is None:
-        return None
+    return _read(source, repo, contract) if source is not None else None
+
+
+@remembered(maxsize=16)
+def _read(source: ClassInfo, repo: Repo | None, contract: Contract) -> Config:
     given = dict(repo.config) if repo is not None else {}
     kind = source.find_attribute("model_type")
     own = getattr(kind[1], "value", None) if kind is not None else None
@@ -186,6 +190,7 @@ class _Walk:
         self.interpreter = interpreter
         self.config = config
         self.doubt = ""
+        self._made: dict[str, Instance] = {}
 
     def below(self, path: str, instance: Instance) -> Iterator[Built]:
         """The module and everything in it, in order of construction."""
@@ -198,11 +203,21 @@ class _Walk:
         if not isinstance(value, Module):
             return
         if value.info is not None:
-            yield from self.below(path, self.interpreter.instance_of(value))
+            yield from self.below(path, self._instance(value))
         for index, item in enumerate(value.items or ()):
             if isinstance(item, Unknown):
                 self.doubt = self.doubt or item.reason
             yield from self._member(f"{path}.{index}", item)
+
+    def _instance(self, module: Module) -> Instance:
+        """What its constructor leaves on it; the same for modules that are constructed alike."""
+        key = construction(module)
+        if key is None:
+            return self.interpreter.instance_of(module)
+        if module.instance is None:
+            module.instance = self._made.get(key)
+        self._made[key] = instance = self.interpreter.instance_of(module)
+        return instance
 
     def _note(self, instance: Instance) -> None:
         self.doubt = self.doubt or instance.unknown

@@ -37,6 +37,8 @@ def _candidates(context: Context, fuser: str) -> Iterator[ClassPrediction]:
     """The predictions of the classes that may take one fuser, or nearly."""
     known = _predictions(context.file, context.contract, context.repo)
     for info in context.file.classes.values():
+        if info.kind == "pretrained" and known.of(info) is None:
+            continue
         if not parts_of(info).allows(fuser) or (fuser == "MLA" and not known.uses_mla):
             continue
         prediction = known.of(info)

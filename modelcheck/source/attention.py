@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath
@@ -162,14 +162,15 @@ def _naming(file: FileIndex) -> tuple[frozenset[ast.AST], bool]:
     if INTERFACE not in file.source.text:
         return frozenset(), False
     names = _interface_names(file)
-    lines = [n for n, line in enumerate(file.source.lines, 1) if any(map(line.__contains__, names))]
-    functions = [f for f in file.functions.values() if _spans(f, lines)]
-    classes = [c.node for c in file.classes.values() if _spans(c.node, lines)]
+    lines = file.source.lines
+    functions = [f for f in file.functions.values() if _says(f, lines, names)]
+    classes = [c.node for c in file.classes.values() if _says(c.node, lines, names)]
     return frozenset((*functions, *classes)), bool(functions)
 
 
-def _spans(node: ast.ClassDef | FunctionNode, lines: list[int]) -> bool:
-    return any(node.lineno <= line <= (node.end_lineno or 0) for line in lines)
+def _says(node: ast.ClassDef | FunctionNode, lines: Sequence[str], words: Iterable[str]) -> bool:
+    text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+    return any(word in text for word in words)
 
 
 def _may_name_interface(info: ClassInfo, owner: ClassInfo) -> bool:
@@ -301,7 +302,7 @@ def _inline_core(info: ClassInfo) -> ast.AST | None:
     softmax: ast.AST | None = None
     products = 0
     multihead: set[str] = set()
-    if any(_MULTIHEAD in c.file.source.text for c in info.mro):
+    if any(_names_multihead(c.file) for c in info.mro):
         multihead = {c.attr for c in children(info) if c.type_name == f"torch.nn.{_MULTIHEAD}"}
     for nodes, first in _reached_bodies(info):
         told = nodes.called() & _TELLING or any(map(_is_kernel, nodes.called()))
@@ -320,6 +321,11 @@ def _inline_core(info: ClassInfo) -> ast.AST | None:
             products += name in _PRODUCTS
         products += nodes.operators.count(ast.MatMult)
     return softmax if products >= 2 else None
+
+
+@remembered(maxsize=64)
+def _names_multihead(file: FileIndex) -> bool:
+    return _MULTIHEAD in file.source.text
 
 
 @lru_cache(maxsize=512)

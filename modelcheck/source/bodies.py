@@ -56,7 +56,7 @@ class Body:
         """Every call with the last name of its callee, by position."""
         return tuple((callee_name(call), call) for call in self.all(ast.Call))
 
-    @cached_property
+    @property
     def words(self) -> list[str]:
         """Every mention of a name and of an attribute."""
         return [
@@ -65,9 +65,29 @@ class Body:
         ]
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """Every name that is read or written."""
+        return frozenset([n.id for n in self.some(ast.Name)])
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """Every attribute that is read or written, of whatever value."""
+        return frozenset([attribute for _, attribute in self._attributes])
+
+    @cached_property
+    def _attributes(self) -> frozenset[tuple[str, str]]:
+        """Every attribute after the name that it is of, "" for any other value."""
+        return frozenset(
+            [
+                (a.value.id if a.value.__class__ is ast.Name else "", a.attr)
+                for a in self.some(ast.Attribute)
+            ]
+        )
+
+    @cached_property
     def identifiers(self) -> frozenset[str]:
         """Every name and attribute that is read or written."""
-        return frozenset(self.words)
+        return self.names | self.attributes
 
     @cached_property
     def operators(self) -> tuple[type[ast.operator], ...]:
@@ -75,16 +95,9 @@ class Body:
         assigned = (n.op.__class__ for n in self.some(ast.AugAssign))
         return (*(n.op.__class__ for n in self.some(ast.BinOp)), *assigned)
 
-    def foreign(self, first: str) -> set[str]:
+    def foreign(self, first: str) -> frozenset[str]:
         """The same without the attributes of ``first``, the object itself."""
-        return {
-            *[n.id for n in self.some(ast.Name)],
-            *[
-                a.attr
-                for a in self.some(ast.Attribute)
-                if not (a.value.__class__ is ast.Name and a.value.id == first)
-            ],
-        }
+        return self.names.union([a for owner, a in self._attributes if owner != first or not owner])
 
     def some(self, kind: type[Node]) -> list[Node]:
         """Every node of exactly this type, in the order of `nodes_of`."""

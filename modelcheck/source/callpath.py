@@ -17,7 +17,6 @@ from modelcheck.source.bodies import (
     Body,
     body,
     callee_name,
-    nodes_of,
     reached_methods,
     self_name,
 )
@@ -30,6 +29,7 @@ from modelcheck.source.classes import (
     is_self_attribute,
 )
 from modelcheck.source.memory import remembered
+from modelcheck.source.tree import walk
 
 # Words for what is not text, as they appear in class and parameter names.
 _OTHER_MODALITY = re.compile(
@@ -218,7 +218,9 @@ class _Builder:
         found: list[Child] = []
         if isinstance(value, ast.Constant):
             return found
-        nodes = nodes_of(value)
+        if isinstance(value, ast.Attribute) and dotted_name(value):
+            return found  # config.hidden_size
+        nodes = walk(value)
         calls = [n for n in nodes if isinstance(n, ast.Call)]
         many = many or any(isinstance(n, _LISTS) for n in nodes)
         many = many or any(callee_name(c) == "ModuleList" for c in calls)

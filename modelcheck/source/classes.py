@@ -229,6 +229,16 @@ class FileIndex:
         return self.source.path
 
     @cached_property
+    def location(self) -> Path:
+        """Its absolute path."""
+        return Path(self.path).absolute()
+
+    @cached_property
+    def tree(self) -> Path | None:
+        """The root of the transformers tree that it lies in, None for any other file."""
+        return installed.tree_of(self.location)
+
+    @cached_property
     def _top_level(self) -> tuple[ast.stmt, ...]:
         return tuple(statements(self.source.tree.body))
 
@@ -348,7 +358,7 @@ class ProjectIndex:
     """
 
     def __init__(self, transformers: Path | None = None) -> None:
-        self._files: dict[Path, FileIndex | None] = {}
+        self._files: dict[str, FileIndex | None] = {}  # by absolute path
         self._siblings: dict[tuple[str, str], FileIndex | None] = {}
         self._transformers = transformers
         self.unreadable: list[UnreadableFile] = []
@@ -356,7 +366,7 @@ class ProjectIndex:
     def add(self, source: SourceFile) -> FileIndex:
         """Index a file that was read already."""
         index = FileIndex(source, self)
-        self._files[Path(source.path).absolute()] = index
+        self._files[str(index.location)] = index
         return index
 
     def sibling(self, file: FileIndex, name: str) -> FileIndex | None:
@@ -373,17 +383,15 @@ class ProjectIndex:
         level = len(name) - len(name.lstrip("."))
         if level == 0 and not name.startswith(f"{installed.PACKAGE}."):
             return None
-        path = Path(file.path).absolute()
         if level != 1:
-            tree = installed.tree_of(path)
             if level == 0:
-                root = self._transformers or tree or installed.installed_root()
+                root = self._transformers or file.tree or installed.installed_root()
                 return _from_library(root, name)
-            if tree is not None:
-                return _from_library(tree, installed.absolute_name(path, name))
+            if file.tree is not None:
+                return _from_library(file.tree, installed.absolute_name(file.location, name))
             if level > 2:
                 return None
-        folder = path.parents[level - 1]
+        folder = file.location.parents[level - 1]
         parts = name[level:].split(".")
         for length in (len(parts) - 1, len(parts)):
             if length > 0:
@@ -396,14 +404,15 @@ class ProjectIndex:
         """The file with this absolute path, parsed at most once; None for one that is none."""
         if path is None:
             return None
-        if path not in self._files:
-            self._files[path] = None
+        name = str(path)
+        if name not in self._files:
+            self._files[name] = None
             if path.is_file():
                 try:
-                    self._files[path] = FileIndex(read_source(path), self)
+                    self._files[name] = FileIndex(read_source(path), self)
                 except UnreadableFile as error:
                     self.unreadable.append(error)
-        return self._files[path]
+        return self._files[name]
 
     def __iter__(self) -> Iterator[FileIndex]:
         return (f for f in list(self._files.values()) if f is not None)
@@ -418,7 +427,7 @@ class _Library(ProjectIndex):
     def load(self, path: Path | None) -> FileIndex | None:
         found = super().load(path)
         if path is not None:
-            self._files[path] = self._files.pop(path)  # the latest is last
+            self._files[str(path)] = self._files.pop(str(path))  # the latest is last
         while len(self._files) > LIBRARY_FILES:
             del self._files[next(iter(self._files))]
         return found

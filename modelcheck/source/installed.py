@@ -60,6 +60,7 @@ def absolute_name(path: Path, relative: str) -> str:
     return ".".join([*package[: len(package) - level + 1], relative[level:]])
 
 
+@lru_cache(maxsize=512)
 def locate(root: Path, dotted: str) -> Path | None:
     """The file of a transformers tree that defines a model's class or function.
 
@@ -138,5 +139,5 @@ def _defining(folder: Path, name: str) -> Path | None:
 
 def forget() -> None:
     """A file has changed: look again."""
-    for known in (tree_of, _exported, _folders, _defining):
+    for known in (tree_of, locate, _exported, _folders, _defining):
         known.cache_clear()

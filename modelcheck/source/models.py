@@ -9,9 +9,11 @@ from pathlib import Path
 
 from modelcheck.errors import UnreadableFile
 from modelcheck.source.classes import ClassInfo, FileIndex, dotted_name
+from modelcheck.source.memory import remembered
 from modelcheck.source.text import read_source
 
 
+@remembered(maxsize=512)
 def config_class(info: ClassInfo) -> ClassInfo | None:
     """The configuration class of a model class: ``config_class``, or the annotation of config."""
     found = info.find_attribute("config_class")
@@ -67,10 +69,16 @@ def config_of_type(file: FileIndex, model_type: object) -> ClassInfo | None:
 
 def auto_models(path: str) -> frozenset[str]:
     """The classes that ``AutoModel`` builds, for a model file inside the transformers package."""
-    table = _table(_auto_folder(path) / "modeling_auto.py", "MODEL_MAPPING_NAMES")
+    return _built(_auto_folder(path))
+
+
+@lru_cache(maxsize=4)
+def _built(folder: Path) -> frozenset[str]:
+    table = _table(folder / "modeling_auto.py", "MODEL_MAPPING_NAMES")
     return frozenset(name for names in table.values() for name in names.split())
 
 
+@lru_cache(maxsize=16)
 def _auto_folder(path: str) -> Path:
     return Path(path).absolute().parent.parent / "auto"
 

@@ -11,6 +11,7 @@ import os
 import re
 
 from modelcheck.errors import UnreadableFile
+from modelcheck.source.memory import remembered
 from modelcheck.source.text import read_bytes
 
 _NOTICE = re.compile(r"automatically generated from\s+(\S*modular_\w+\.py)")
@@ -61,6 +62,7 @@ def where_to_change(path: str, origin: str, class_name: str) -> str:
     return f"Do it in {name}, and {again}."
 
 
+@remembered(maxsize=8)
 def _text(path: str) -> str:
     """A file's text, "" for one that cannot be read (its own check says so)."""
     try:

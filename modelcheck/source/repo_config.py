@@ -14,6 +14,7 @@ from typing import Any
 
 from modelcheck.graph.values import Config
 from modelcheck.source.classes import ClassInfo
+from modelcheck.source.memory import remembered
 
 # Names that vLLM (0.23 to 0.33) tries in this order; the first that exists wins.
 KV_HEADS = (
@@ -137,9 +138,10 @@ class RepoConfig:
         """May the class set it in a way that was not followed?"""
         if self.info is None:
             return True
-        word = re.compile(rf"\b{re.escape(name)}\b")
-        return any(word.search(text) for info in self.info.mro for text in _lines(info))
+        texts = [text for text in map(_text, self.info.mro) if name in text]
+        return any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
 
 
-def _lines(info: ClassInfo) -> tuple[str, ...]:
-    return info.file.source.lines[info.node.lineno - 1 : info.node.end_lineno]
+@remembered(maxsize=64)
+def _text(info: ClassInfo) -> str:
+    return "\n".join(info.file.source.lines[info.node.lineno - 1 : info.node.end_lineno])

@@ -35,7 +35,10 @@ class SourceFile:
     @cached_property
     def lines(self) -> tuple[str, ...]:
         """The lines as ``ast`` counts them (form feeds do not end a line)."""
-        return tuple(io.StringIO(self.text, newline=None).read().split("\n"))
+        text = self.text
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        return tuple(text.split("\n"))
 
     def encode(self, text: str) -> bytes:
         """``text`` as this file stores it."""

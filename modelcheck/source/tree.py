@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from ast import AST
+from ast import AST, Attribute, Call, Constant, Name, keyword
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
@@ -26,9 +26,21 @@ def walk(node: ast.AST) -> list[ast.AST]:
     Left out are the singletons for operators (``ast.Add``) and contexts (``ast.Load``).
     """
     found = [node]
-    add = found.append
+    add, extend = found.append, found.extend
     for current in found:  # grows while it is read
-        read = _CHILDREN[current.__class__]
+        kind = current.__class__
+        # Five kinds of node are two thirds of a program.
+        if kind is Name or kind is Constant:
+            continue
+        if kind is Attribute or kind is keyword:
+            add(current.value)  # type: ignore[attr-defined]
+            continue
+        if kind is Call:
+            add(current.func)  # type: ignore[attr-defined]
+            extend(current.args)  # type: ignore[attr-defined]
+            extend(current.keywords)  # type: ignore[attr-defined]
+            continue
+        read = _CHILDREN[kind]
         if read is None:
             continue
         for value in read(current):

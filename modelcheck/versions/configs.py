@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from modelcheck.rules.base import Context
-from modelcheck.source.bodies import callee_name, nodes_of
+from modelcheck.source.bodies import body_of, callee_name, nodes_of
 from modelcheck.source.classes import ClassInfo, FileIndex, dotted_name, is_self_attribute
 from modelcheck.source.memory import remembered
 from modelcheck.source.models import config_class
 
+Node = TypeVar("Node", bound=ast.AST)
 BASES = {"PretrainedConfig", "PreTrainedConfig"}
 
 
@@ -31,25 +32,45 @@ def names_of(info: ClassInfo) -> frozenset[str] | None:
             if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                 names.add(item.target.id)
         names |= {*current.attributes, *current.methods}
-        for node in nodes_of(current.node):
-            if isinstance(node, ast.Name) and node.id == "setattr":
-                return None
-            if isinstance(node, ast.Attribute) and node.attr in ("update", "__dict__"):
-                return None
-            if isinstance(node, ast.Call) and callee_name(node) == "__init__":
-                names |= {keyword.arg for keyword in node.keywords if keyword.arg}
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                names.add(node.attr)
-        for node in nodes_of(current.file.source.tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                own = isinstance(node.value, ast.Name) and node.value.id == "self"
-                names |= set() if own else {node.attr}  # it may be set from outside
+        inside = _Inside(current)
+        if any(name.id == "setattr" for name in inside.all(ast.Name)):
+            return None
+        attributes = inside.all(ast.Attribute)
+        if any(node.attr in ("update", "__dict__") for node in attributes):
+            return None
+        for call in inside.all(ast.Call):
+            if callee_name(call) == "__init__":
+                names |= {keyword.arg for keyword in call.keywords if keyword.arg}
+        names |= {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+        names |= _set_from_outside(current.file)
         mapping = current.attributes.get("attribute_map")
         if isinstance(mapping, ast.Dict):
             names |= {str(k.value) for k in mapping.keys if isinstance(k, ast.Constant)}
         elif mapping is not None:
             return None
     return None if names & {"__getattr__", "__getattribute__"} else frozenset(names)
+
+
+class _Inside:
+    """The nodes of a class, out of those of its file, which are listed anyway."""
+
+    def __init__(self, info: ClassInfo) -> None:
+        self._nodes = body_of(info.file.source.tree)
+        self._lines = range(info.node.lineno, (info.node.end_lineno or 0) + 1)
+
+    def all(self, kind: type[Node]) -> list[Node]:
+        return [node for node in self._nodes.some(kind) if node.lineno in self._lines]  # type: ignore[attr-defined]
+
+
+@remembered(maxsize=64)
+def _set_from_outside(file: FileIndex) -> frozenset[str]:
+    """The attributes that a file gives to something else than ``self``."""
+    return frozenset(
+        node.attr
+        for node in body_of(file.source.tree).some(ast.Attribute)
+        if isinstance(node.ctx, ast.Store)
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    )
 
 
 @remembered(maxsize=64)

@@ -22,11 +22,11 @@ class Judged:
 
     def lacks(self, until: str) -> bool:
         """Is what ended with ``until`` gone from every one of these releases?"""
-        return _minor(Version(until)) <= _minor(self.low)
+        return _minor_of(until) <= _minor(self.low)
 
     def has(self, since: str) -> bool:
         """Does every one of these releases have what came with ``since``?"""
-        return _minor(Version(since)) <= _minor(self.low)
+        return _minor_of(since) <= _minor(self.low)
 
     def __str__(self) -> str:
         return f"transformers {self.low}" + ("" if self.high else " and later")
@@ -34,6 +34,11 @@ class Judged:
 
 def _minor(version: Version) -> tuple[int, ...]:
     return (*version.release, 0)[:2]
+
+
+@lru_cache(maxsize=256)
+def _minor_of(release: str) -> tuple[int, ...]:
+    return _minor(Version(release))
 
 
 @lru_cache(maxsize=64)

@@ -192,7 +192,6 @@ There is no fix: an `attribute_map` changes what the configuration saves.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Severity
@@ -201,7 +200,7 @@ from modelcheck.rules.base import Context
 from modelcheck.rules.config._settings import settings_of
 from modelcheck.rules.modules import LAYERS, configuration
 from modelcheck.source.basemodel import base_models, is_language_head
-from modelcheck.source.bodies import headline, nodes_of
+from modelcheck.source.bodies import body, headline
 from modelcheck.source.callpath import takes_input_ids
 from modelcheck.source.classes import ClassInfo
 from modelcheck.source.repo_config import Origin
@@ -234,7 +233,7 @@ def check(context: Context) -> Iterable[Finding]:
 def _reads_it(info: ClassInfo) -> bool:
     """Does the model itself ask a configuration for the number?"""
     return any(
-        isinstance(node, ast.Attribute) and node.attr == LAYERS
+        LAYERS in body(each.file, method).attributes
         for each in info.mro
-        for node in nodes_of(each.node)
+        for method in each.methods.values()
     )

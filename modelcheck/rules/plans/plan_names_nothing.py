@@ -264,7 +264,7 @@ def _is_own(entry: Entry, model: PlannedModel) -> bool:
 
 
 def _folder(info: ClassInfo) -> Path:
-    return Path(info.file.path).absolute().parent
+    return info.file.location.parent
 
 
 def _is_stale(entry: Entry, models: Sequence[PlannedModel]) -> bool:

@@ -19,7 +19,7 @@ def one_input(context: Context, info: ClassInfo) -> Fix | None:
     if forward is None:
         return None
     known = [a.arg for a in forward.args.args]
-    inputs = _projected(forward) & set(known)
+    inputs = _projected(context, forward) & set(known)
     # They come first, one after another, in the order of the parameters.
     if len(inputs) != PROJECTIONS or set(known[1 : PROJECTIONS + 1]) != inputs:
         return None
@@ -31,9 +31,12 @@ def one_input(context: Context, info: ClassInfo) -> Fix | None:
     return Fix("one_input", title, Safety.UNSAFE, {"arguments": ",".join(names)})
 
 
-def _projected(forward: FunctionNode) -> set[str]:
+def _projected(context: Context, forward: FunctionNode) -> set[str]:
     """The names that statements of forward give to ``self.layer(name)``."""
-    found = set()
+    found: set[str] = set()
+    calls = body(context.file, forward).some(ast.Call)
+    if sum(len(call.args) == 1 and is_self_attribute(call.func) for call in calls) < PROJECTIONS:
+        return found
     for statement in forward.body:
         for node in nodes_of(statement) if isinstance(statement, ast.Assign) else ():
             match node:

@@ -40,14 +40,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body as nodes_in
 from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import ClassInfo, dotted_name
-from modelcheck.source.installed import PACKAGE, absolute_name, tree_of
+from modelcheck.source.installed import PACKAGE, absolute_name
 from modelcheck.versions.judged import judged
 from modelcheck.versions.moves import DEAD_HELPERS, always_true, is_export, successor
 from modelcheck.versions.table import Change, removed_import
@@ -133,10 +132,10 @@ def _module(context: Context, node: ast.ImportFrom) -> str:
     """The full name of the module; a relative one only within a transformers tree."""
     if not node.level:
         return node.module or ""
-    path = Path(context.file.path).absolute()
-    if tree_of(path) is None:
+    if context.file.tree is None:
         return ""
-    return absolute_name(path, "." * node.level + (node.module or "")).rstrip(".")
+    relative = "." * node.level + (node.module or "")
+    return absolute_name(context.file.location, relative).rstrip(".")
 
 
 def _imports(

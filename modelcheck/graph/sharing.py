@@ -1,0 +1,78 @@
+"""Modules that are constructed alike are alike: one run of the constructor does for all.
+
+A model makes its norms and MLPs again for every layer, from the same arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from modelcheck.graph.symbolic import Sym
+from modelcheck.graph.values import Config, Instance, Module
+
+
+@dataclass(eq=False, slots=True)
+class Made:
+    """What every module of one construction has, once its constructor was followed.
+
+    Only what holds whatever the answers to open questions are is kept here.
+    """
+
+    instance: Instance | None = None
+
+
+def told_apart(value: Any) -> str | None:
+    """A text that two arguments share only when they cannot be told apart; None without one."""
+    match value:
+        case Config():
+            return f"{value.name}@{id(value.values)}"
+        case str():
+            return repr(value)
+        case Sym() | int() | float() | None:
+            return str(value)
+        case _:
+            return None
+
+
+def construction(module: Module) -> str | None:
+    """A text that two modules of scanned classes share only when they are constructed alike.
+
+    None where an argument cannot be compared. It holds as long as the arguments live.
+    """
+    parts = []
+    for where, value in (*enumerate(module.args), *sorted(module.kwargs.items())):
+        text = told_apart(value)
+        if text is None:
+            return None
+        parts.append(f"{where}={text}")
+    return f"{id(module.info)}({', '.join(parts)})"
+
+
+def fresh(module: Module) -> Module:
+    """The same construction, not yet looked into."""
+    items = module.items
+    if items is not None:
+        items = [fresh(item) if isinstance(item, Module) else item for item in items]
+    return Module(
+        module.args,
+        dict(module.kwargs),
+        module.dotted,
+        module.info,
+        items,
+        module.activation,
+        module.activation_known,
+        made=module.made,
+    )
+
+
+def copied(instance: Instance) -> Instance:
+    """An instance that may be changed without changing this one."""
+    attributes = {name: _own(value) for name, value in instance.attributes.items()}
+    return replace(instance, attributes=attributes)
+
+
+def _own(value: Any) -> Any:
+    if isinstance(value, Module):
+        return fresh(value)
+    return value.copy() if isinstance(value, list | dict | set) else value
