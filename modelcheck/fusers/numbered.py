@@ -64,7 +64,7 @@ def _uses(info: ClassInfo, owner: ClassInfo, name: str) -> Iterator[bool]:
             if isinstance(value, ast.Name) and value.id == name and where is not None:
                 yield _handed_on(info, owner, call, where)
                 harmless.add(value)
-    yield all(node in harmless for node in nodes.all(ast.Name) if node.id == name)
+    yield all(node in harmless for node in nodes.some(ast.Name) if node.id == name)
     for attribute in kept:
         yield from _attribute_uses(info, attribute)
 

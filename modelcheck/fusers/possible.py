@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from modelcheck.source.attention import INTERFACE
 from modelcheck.source.bodies import Body, body, self_name
-from modelcheck.source.classes import ClassInfo, FileIndex
+from modelcheck.source.classes import ClassInfo, FileIndex, dotted_name
 from modelcheck.source.memory import remembered
 
 LINEAR = "Linear"
@@ -135,7 +135,8 @@ def _reached(info: ClassInfo) -> Iterator[tuple[_Code, bool]]:
     """What a method of the class may run, and whether it is one of its own methods."""
     pending: list[tuple[_Code, bool]] = []
     for owner in info.mro:
-        pending += [((owner.file, value, ""), False) for value in owner.attributes.values()]
+        values = [v for v in owner.attributes.values() if not isinstance(v, ast.Constant)]
+        pending += [((owner.file, value, ""), False) for value in values]
         pending += [((owner.file, f, self_name(f)), True) for f in owner.methods.values()]
     seen: set[ast.AST] = set()
     while pending:
@@ -178,7 +179,15 @@ def _definitions(file: FileIndex) -> Mapping[str, list[ast.AST]]:
 
 
 def _used(file: FileIndex, parts: Iterable[ast.AST]) -> frozenset[str]:
-    return frozenset().union(*(body(file, part).identifiers for part in parts))
+    return frozenset().union(*(_words(file, part) for part in parts))
+
+
+def _words(file: FileIndex, part: ast.AST) -> Iterable[str]:
+    """Every name and attribute in a piece of code, most of which are a base or a constant."""
+    if isinstance(part, ast.Constant):
+        return ()
+    dotted = dotted_name(part)
+    return dotted.split(".") if dotted else body(file, part).identifiers
 
 
 def _functions(info: ClassInfo) -> Iterator[tuple[ClassInfo, ast.FunctionDef]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,12 +13,12 @@ from modelcheck.fusers.ast_facts import AstFacts
 from modelcheck.fusers.contract import Contract
 from modelcheck.fusers.match import Env
 from modelcheck.fusers.numbered import only_numbers
-from modelcheck.fusers.possible import leading, may_fuse
+from modelcheck.fusers.possible import leading, may_fuse, parts_of
 from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.roots import Roots, Variant
 from modelcheck.fusers.select import outcomes
 from modelcheck.graph.interpreter import Interpreter
-from modelcheck.graph.sharing import Made, construction, fresh, told_apart
+from modelcheck.graph.sharing import Made, fresh, told_apart
 from modelcheck.graph.symbolic import all_answers
 from modelcheck.graph.values import Config, Instance, Module
 from modelcheck.source.classes import ClassInfo, FileIndex
@@ -91,10 +91,17 @@ class Predictions:
         if self._possible and not may_fuse(info):
             return None if info.kind == "pretrained" else ClassPrediction(info, ())
         variants = self._constructed.get(info.name) or [self._start.root(info)]
-        results = [_predict(v.module, v.env) for v in variants[:MAX_VARIANTS]]
+        possible = self._fusers(info)
+        results = [_predict(v.module, v.env, possible) for v in variants[:MAX_VARIANTS]]
         # An instance that cannot be made is none to judge by.
         results = [r for r in results if not all(_raised(x) for x in r)] or results
         return ClassPrediction(info, _join_variants(results))
+
+    def _fusers(self, info: ClassInfo) -> frozenset[str]:
+        """The fusers to look for."""
+        names = self._start.contract.fusers
+        allows = parts_of(info).allows
+        return frozenset(name for name in names if not self._possible or allows(name))
 
     def _is_part(self, info: ClassInfo) -> bool:
         """Does a model of the file hold this one?"""
@@ -160,7 +167,7 @@ class _Follow:
             assert module.info is not None
             if not self._leads(module.info):
                 continue
-            key = f"{_key(module)}{variant.env.head_size}{variant.env.use_mla}"
+            key = f"{_made(module).key}{variant.env.head_size}{variant.env.use_mla}"
             if module.info.name in known or key in seen or len(seen) > MAX_CONSTRUCTIONS:
                 continue
             seen.add(key)
@@ -183,7 +190,7 @@ class _Follow:
 
     def members(self, module: Module) -> list[Module]:
         """The modules that a constructor makes, remembered."""
-        key = _key(module)
+        key = _made(module).key
         if key not in self._members:
             self._members[key] = self._follow(module)
         return self._members[key]
@@ -202,12 +209,11 @@ class _Follow:
         members: dict[str, Module] = {}
         for _, constructed in results:
             for member in constructed:
-                key = _key(member)
-                members.setdefault(key, member)
-                if construction(member) is not None:
-                    member.made = self._made.setdefault(key, Made())
-        if module.made is not None and len(results) == 1:  # nothing was asked
-            module.made.instance = results[0][0]
+                made = _made(member)
+                member.made = self._made.setdefault(made.key, made)
+                members.setdefault(made.key, member)
+        if module.made is not None and module.made.comparable and len(results) == 1:
+            module.made.instance = results[0][0]  # nothing was asked
         return list(members.values())
 
 
@@ -216,32 +222,32 @@ def _configurations(module: Module) -> set[int]:
     return {id(a.values) for a in arguments if isinstance(a, Config)}
 
 
-def _key(module: Module) -> str:
-    """The same for constructions that cannot differ."""
-    return f"{module.class_name}{_show(module)}"
+def _made(module: Module) -> Made:
+    """What it shares with the constructions that cannot be told from it."""
+    if module.made is not None:
+        return module.made  # type: ignore[no-any-return]
+    arguments: list[tuple[int | str, Any]] = [*enumerate(module.args)]
+    arguments += sorted(module.kwargs.items())
+    comparable = True
+    parts = [module.class_name]
+    for where, value in arguments:
+        text = _told_apart(module, where, value)
+        comparable = comparable and text is not None
+        parts.append(f"{where}={text or type(value).__name__}")
+    return Made(", ".join(parts), comparable)
 
 
-def _show(module: Module) -> str:
-    parts = [_show_argument(module, i, a) for i, a in enumerate(module.args)]
-    parts += [f"{k}={_show_argument(module, k, v)}" for k, v in sorted(module.kwargs.items())]
-    return f"({', '.join(parts)})"
-
-
-def _show_argument(module: Module, where: int | str, value: Any) -> str:
+def _told_apart(module: Module, where: int | str, value: Any) -> str | None:
     if type(value) is int and module.info is not None and only_numbers(module.info, where):
         return "a number"
-    return _show_value(value)
+    return told_apart(value)
 
 
-def _show_value(value: Any) -> str:
-    return told_apart(value) or type(value).__name__
-
-
-def _predict(module: Module, env: Env) -> list[FusionResult]:
-    """All fusers on one construction of a class, over all undecidable conditions."""
+def _predict(module: Module, env: Env, possible: Collection[str]) -> list[FusionResult]:
+    """Fusers on one construction of a class, over all undecidable conditions."""
 
     def run() -> dict[str, FusionResult]:
-        return outcomes(AstFacts(fresh(module), env.contract), env)
+        return outcomes(AstFacts(fresh(module), env.contract), env, possible)
 
     results, complete = all_answers(run, MAX_ANSWERS)
     # A configuration for which the constructor or the forward raises is not one to judge by.

@@ -17,7 +17,7 @@ from modelcheck.graph.interpreter import Interpreter
 from modelcheck.graph.symbolic import Sym, all_answers
 from modelcheck.graph.values import Config, Module
 from modelcheck.source.classes import ClassInfo, FileIndex
-from modelcheck.source.config_defaults import read_config_class
+from modelcheck.source.config_defaults import default_config
 from modelcheck.source.models import auto_models, config_class
 
 
@@ -81,7 +81,7 @@ class Roots:
         if source is None:
             config = Config("config", dict(self.given or {}), complete=False)
         else:
-            config = read_config_class(source, self.contract, self.given)
+            config = default_config(source, self.contract, self.given)
         text = Interpreter(self.contract).text_config(config)
         switch(text)
         return config, self._env(text)

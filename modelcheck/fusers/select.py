@@ -6,7 +6,7 @@ names, on the first of them, as vLLM does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from modelcheck.findings import Span
@@ -68,12 +68,17 @@ def is_traced(facts: Facts) -> bool:
     return linears >= 2 or not facts.child_names
 
 
-def candidates(facts: Facts, env: Env) -> Candidates:
-    """All structural matches of a class, in vLLM's order."""
+def candidates(facts: Facts, env: Env, possible: Collection[str] | None = None) -> Candidates:
+    """All structural matches of a class, in vLLM's order.
+
+    ``possible`` leaves out fusers of which it is known that none can match.
+    """
     kept: list[Candidate] = []
     missed: list[FusionResult] = []
-    graph = facts.graph() if is_traced(facts) else None
-    for name in env.contract.fusers:
+    names = [n for n in env.contract.fusers if possible is None or n in possible]
+    needed = any(name != attention.NAME for name in names)
+    graph = facts.graph() if needed and is_traced(facts) else None
+    for name in names:
         try:
             if name == attention.NAME:
                 kept.append(Candidate(attention.match(facts, env), attention.validate))
@@ -155,16 +160,17 @@ def choose(
     return chosen, refused
 
 
-def outcomes(facts: Facts, env: Env) -> dict[str, FusionResult]:
-    """A result for every fuser of the release, and for the MoE block where there is one."""
+def outcomes(
+    facts: Facts, env: Env, possible: Collection[str] | None = None
+) -> dict[str, FusionResult]:
+    """A result for every fuser (of those that are possible), and for the MoE block, if one is."""
     try:
-        found = candidates(facts, env)
+        found = candidates(facts, env, possible)
         chosen, refused = choose(found, facts, env)
     except (Undecided, RecursionError) as error:
         reason = getattr(error, "reason", "it is nested too deeply")
-        return {
-            name: _result(name, Fires.UNKNOWN, facts, reason, None) for name in env.contract.fusers
-        }
+        names = env.contract.fusers if possible is None else possible
+        return {name: _result(name, Fires.UNKNOWN, facts, reason, None) for name in names}
     results = {result.fuser: result for result in (*found.missed, *refused)}
     for candidate in found.kept:
         name = candidate.match.fuser

@@ -37,6 +37,7 @@ from modelcheck.graph.values import (
 )
 from modelcheck.source.bodies import body_of
 from modelcheck.source.classes import ClassInfo
+from modelcheck.source.memory import remembered
 from modelcheck.source.models import model_for
 
 DICT_METHODS = ("get", "items", "keys", "values", "pop", "copy", "update", "setdefault")
@@ -421,6 +422,17 @@ def copied(value: Any, deep: bool) -> Any:
     return replace(value, instance=None) if isinstance(value, Module) else value
 
 
+@remembered(maxsize=1024)
+def _parameters(definition: Any) -> tuple[list[str], dict[str, ast.expr]]:
+    """The names of positional parameters, and every default by the name of its parameter."""
+    parameters = definition.args
+    positional = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
+    optional = positional[len(positional) - len(parameters.defaults) :]
+    defaults = dict(zip(optional, parameters.defaults, strict=True))
+    keywords = zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+    return positional, defaults | {a.arg: d for a, d in keywords if d}
+
+
 def bind(
     interpreter: Expressions,
     definition: Any,
@@ -431,17 +443,7 @@ def bind(
 ) -> bool:
     """Bind arguments to parameters as Python does; False when they do not fit."""
     parameters = definition.args
-    positional = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
-    defaults = dict(
-        zip(
-            positional[len(positional) - len(parameters.defaults) :],
-            parameters.defaults,
-            strict=True,
-        )
-    )
-    defaults |= {
-        a.arg: d for a, d in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if d
-    }
+    positional, defaults = _parameters(definition)
     left = dict(kwargs)
     frame = Frame(function.file, {}, function.defined_in, 0)
     for index, name in enumerate(positional):

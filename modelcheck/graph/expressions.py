@@ -26,6 +26,7 @@ from modelcheck.graph.values import (
     Unknown,
 )
 from modelcheck.source.classes import FileIndex
+from modelcheck.source.memory import remembered
 
 MAX_ITERATIONS = 256
 
@@ -178,10 +179,9 @@ class Expressions(Operators):
         return value
 
     def _global(self, name: str, file: FileIndex) -> Any:
-        if name in file.classes:
-            return ClassValue(file.classes[name])
-        if name in file.functions:
-            return Function(file.functions[name], file)
+        defined = _definition(name, file)
+        if defined is not None:
+            return defined
         if name in file.assignments:
             frame = Frame(file, {}, None, 0)
             try:
@@ -222,6 +222,14 @@ class Expressions(Operators):
     def callee(self, node: ast.expr, frame: Frame) -> Any:
         """What is called; ``x.method`` of a traced value is not recorded by itself."""
         return self.expression(node, frame)
+
+
+@remembered(maxsize=1024)
+def _definition(name: str, file: FileIndex) -> ClassValue | Function | None:
+    """A class or function of the file itself."""
+    if name in file.classes:
+        return ClassValue(file.classes[name])
+    return Function(file.functions[name], file) if name in file.functions else None
 
 
 _Reader = Callable[[Any, Any, Frame], Any]

@@ -16,9 +16,12 @@ from modelcheck.graph.values import Config, Instance, Module
 class Made:
     """What every module of one construction has, once its constructor was followed.
 
-    Only what holds whatever the answers to open questions are is kept here.
+    ``comparable`` says that modules with this key are indeed made alike; ``instance`` is what
+    holds whatever the answers to open questions are.
     """
 
+    key: str
+    comparable: bool
     instance: Instance | None = None
 
 

@@ -6,8 +6,7 @@ to the `Oracle` of the current evaluation, which tries both answers in turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
@@ -43,16 +42,6 @@ def decide(question: str) -> bool:
     return oracle.decide(question)
 
 
-@contextmanager
-def using(oracle: Oracle) -> Iterator[None]:
-    """Make this the current oracle."""
-    token = _CURRENT.set(oracle)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
-
-
 def all_answers(run: Callable[[], T], limit: int) -> tuple[list[T], bool]:
     """The results of an evaluation under every combination of answers that it asks for.
 
@@ -65,8 +54,11 @@ def all_answers(run: Callable[[], T], limit: int) -> tuple[list[T], bool]:
             return results, False
         given = pending.pop()
         oracle = Oracle(dict(given))
-        with using(oracle):
+        token = _CURRENT.set(oracle)
+        try:
             results.append(run())
+        finally:
+            _CURRENT.reset(token)
         asked = [question for question in oracle.asked if question not in given]
         for index, question in enumerate(asked):
             branch = given | {q: oracle.answers[q] for q in asked[:index]}

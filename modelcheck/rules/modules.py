@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from modelcheck.source.basemodel import BaseModel, base_models, is_encoder_decod
 from modelcheck.source.bodies import body, reached_methods, self_name
 from modelcheck.source.callpath import takes_input_ids
 from modelcheck.source.classes import ClassInfo, FileIndex, is_self_attribute
-from modelcheck.source.config_defaults import read_config_class
+from modelcheck.source.config_defaults import default_config
 from modelcheck.source.memory import remembered
 from modelcheck.source.models import config_class
 from modelcheck.source.repo import Repo
@@ -130,14 +130,27 @@ def _read(source: ClassInfo, repo: Repo | None, contract: Contract) -> Config:
         given = inner
 
     def read(values: dict[str, Any]) -> Config:
-        return all_answers(lambda: read_config_class(source, contract, values), 1)[0][0]
+        return all_answers(lambda: default_config(source, contract, values), 1)[0][0]
 
     config = read(given)
     total = config_value(config, LAYERS)
     if not isinstance(total, int) or isinstance(total, bool) or total <= MOST_LAYERS:
         return config
+    name = config.attribute_map.get(LAYERS, LAYERS)
+    if not given and not _computes_with(source, {LAYERS, name}):
+        return dataclasses.replace(config, values=config.values | {name: MOST_LAYERS})
     short = {k: _cut(v, total) for k, v in given.items()}
     return read(short | {LAYERS: MOST_LAYERS})
+
+
+def _computes_with(source: ClassInfo, names: Iterable[str]) -> bool:
+    """Does a method of a configuration class say one of the names?"""
+    return any(
+        name in "\n".join(info.file.source.lines[method.lineno - 1 : method.end_lineno])
+        for info in source.mro
+        for method in info.methods.values()
+        for name in names
+    )
 
 
 def _cut(value: Any, total: int) -> Any:

@@ -222,7 +222,7 @@ def _unrecognised_form(
         return f"calls the interface {len(calls)} times, and only one call is allowed", calls[1]
     aliases = _interface_names(owner.file)
     uses = [n for n in nodes.all(ast.Name) if n.id in aliases]
-    qualified = [a for a in nodes.all(ast.Attribute) if a.attr == INTERFACE]
+    qualified = nodes.reads_of({INTERFACE})
     if names and not calls:
         other = next((n for n in nodes.all(ast.Name) if n.id in names), None)
         return "binds the interface to a local that it never calls", other
@@ -337,18 +337,25 @@ def _reached_bodies(info: ClassInfo) -> Iterator[tuple[Body, str]]:
     """Forward, the methods it runs, and the functions of the file that those run."""
     seen: set[ast.AST] = set()
     methods = list(reached_methods(info))
+    kept = {n: v.id for n, (_, v) in info.self_assignments.items() if isinstance(v, ast.Name)}
     for owner, method in methods:
         first = self_name(method)
         nodes = body(owner.file, method)
         yield nodes, first
-        for value in (*(call.func for call in nodes.all(ast.Call)), *_bound(nodes)):
+        functions = owner.file.functions
+        bound = list(_bound(nodes))
+        for value in bound:
             if isinstance(value, ast.Attribute) and is_self_attribute(value, first):
                 hit = info.find_method(value.attr)
                 if hit is not None and hit not in methods:
                     methods.append(hit)  # under a local name
-                _, kept = info.self_assignments.get(value.attr, (None, None))
-                value = kept if kept is not None else value
-            helper = owner.file.functions.get(getattr(value, "id", ""))
+        if not kept and nodes.names.isdisjoint(functions):
+            continue
+        for value in (*(call.func for call in nodes.all(ast.Call)), *bound):
+            name = getattr(value, "id", "")
+            if isinstance(value, ast.Attribute) and is_self_attribute(value, first):
+                name = kept.get(value.attr, "")
+            helper = functions.get(name)
             if helper is not None and helper not in seen:
                 seen.add(helper)
                 yield body(owner.file, helper), ""

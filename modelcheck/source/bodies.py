@@ -69,7 +69,7 @@ class Body:
         """Every name that is read or written."""
         return frozenset([n.id for n in self.some(ast.Name)])
 
-    @property
+    @cached_property
     def attributes(self) -> frozenset[str]:
         """Every attribute that is read or written, of whatever value."""
         return frozenset([attribute for _, attribute in self._attributes])
@@ -83,6 +83,13 @@ class Body:
                 for a in self.some(ast.Attribute)
             ]
         )
+
+    def reads_of(self, names: Set[str]) -> list[ast.Attribute]:
+        """Every attribute with one of these names, of whatever value, by position."""
+        if self.attributes.isdisjoint(names):
+            return []
+        found = [node for node in self.some(ast.Attribute) if node.attr in names]
+        return sorted(found, key=_POSITION)
 
     @cached_property
     def identifiers(self) -> frozenset[str]:

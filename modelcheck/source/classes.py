@@ -41,6 +41,9 @@ MODULE_NAMES = {
 }
 
 
+_ASSIGNMENTS = frozenset((ast.Assign, ast.AnnAssign))
+
+
 @dataclass(frozen=True, eq=False)
 class ClassInfo:
     """A class statement at module level (also inside ``if``/``try``)."""
@@ -178,6 +181,8 @@ class ClassInfo:
         for _, init in reversed(self.constructors):
             first = init.args.args[0].arg if init.args.args else "self"
             for node in nodes_of(init):
+                if node.__class__ not in _ASSIGNMENTS:
+                    continue
                 if isinstance(node, ast.Assign):
                     for target in node.targets:
                         _note_targets(found, node, target, node.value, first)

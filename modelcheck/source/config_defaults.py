@@ -15,6 +15,7 @@ from modelcheck.graph.symbolic import Sym
 from modelcheck.graph.values import Config, Function, Instance, Stop, Unknown
 from modelcheck.source.bodies import nodes_of
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, dotted_name
+from modelcheck.source.memory import remembered
 
 ROPE, OLD_ROPE = "rope_parameters", "rope_scaling"
 _READING: ContextVar[tuple[ClassInfo, ...]] = ContextVar("reading", default=())
@@ -37,6 +38,18 @@ def read_config_class(
         return _read(info, contract, given)
     finally:
         _READING.reset(token)
+
+
+def default_config(
+    info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None = None
+) -> Config:
+    """`read_config_class` outside an evaluation: a class's own defaults are read once."""
+    return read_config_class(info, contract, given) if given else _defaults(info, contract).copy()
+
+
+@remembered(maxsize=64)
+def _defaults(info: ClassInfo, contract: Contract) -> Config:
+    return read_config_class(info, contract)
 
 
 def _read(info: ClassInfo, contract: Contract, given: Mapping[str, Any] | None) -> Config:

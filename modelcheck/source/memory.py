@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-BETWEEN = 250  # files
+BETWEEN = 1000  # files
 _CACHES: list[Any] = []
 
 

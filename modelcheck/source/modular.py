@@ -54,12 +54,18 @@ def where_to_change(path: str, origin: str, class_name: str) -> str:
     again = f"generate {os.path.basename(path)} from it again"
     if not modular:
         return f"Do it in {name}, which is not here, and {again}."
-    if class_name and not re.search(rf"^class {class_name}\b", _text(modular), re.MULTILINE):
+    if class_name and not _defines(modular, class_name):
         return (
             f"Do it in {name}, which takes {class_name} from another model: write the class "
             f"there, and {again}."
         )
     return f"Do it in {name}, and {again}."
+
+
+@remembered(maxsize=256)
+def _defines(path: str, class_name: str) -> bool:
+    """Has a file such a class statement?"""
+    return re.search(rf"^class {class_name}\b", _text(path), re.MULTILINE) is not None
 
 
 @remembered(maxsize=8)

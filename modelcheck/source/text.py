@@ -40,6 +40,11 @@ class SourceFile:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         return tuple(text.split("\n"))
 
+    @cached_property
+    def lowered(self) -> str:
+        """The text in lower case, to look for words in."""
+        return self.text.lower()
+
     def encode(self, text: str) -> bytes:
         """``text`` as this file stores it."""
         data = text.encode(self.encoding)

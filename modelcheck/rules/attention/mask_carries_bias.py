@@ -3,8 +3,9 @@
 What it does
 ------------
 Reports a dispatching attention whose mask argument is made from a parameter, buffer or submodule of
-the attention, or from a `…bias` or `alibi` argument of its forward. Masks made only of the incoming
-mask and positions are not reported.
+the attention, or from a `…bias` or `alibi` argument of its forward, and a text model whose forward
+always puts slopes into the mask of its layers. Masks made only of the incoming mask and positions
+are not reported.
 
 Why it matters
 --------------
@@ -103,10 +104,11 @@ from modelcheck.findings import Finding, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.attention import Attention
 from modelcheck.source.attributes import Kind, attribute_kind
-from modelcheck.source.bodies import Body, body, self_name
-from modelcheck.source.callpath import children
-from modelcheck.source.classes import Signature, is_self_attribute
-from modelcheck.source.layers import Role, class_role, dispatching
+from modelcheck.source.bodies import Body, body, callee_name, self_name
+from modelcheck.source.callpath import children, is_head_model, text_models
+from modelcheck.source.classes import ClassInfo, FunctionNode, Signature, is_self_attribute
+from modelcheck.source.layers import Role, class_role, dispatching, layer_attentions
+from modelcheck.versions.reach import runs_always
 
 CODE = "MC110"
 MASK_POSITION = 4  # module, query, key, value, attention_mask
@@ -135,6 +137,64 @@ def check(context: Context) -> Iterable[Finding]:
                 "Leave the mask as it came in; a model that needs a bias or a learned mask needs "
                 "its own implementation in vLLM.",
             )
+    if any(word in context.file.source.lowered for word in _SLOPES) and any(
+        dispatching(context.file)
+    ):
+        yield from _in_models(context)
+
+
+def _in_models(context: Context) -> Iterable[Finding]:
+    """Text models that add slopes to the mask before they hand it to their layers."""
+    for model in text_models(context.file):
+        function = model.methods.get("forward")
+        if function is None or is_head_model(model) or not any(layer_attentions(model)):
+            continue
+        node = _sloped(model, function)
+        if node is not None:
+            yield context.finding(
+                CODE,
+                Severity.WRONG,
+                model,
+                node,
+                f"{model.name}.forward puts a position bias into the attention mask, and vLLM "
+                "ignores the mask: it is lost.",
+                "Leave the mask as it came in; a model that needs such a bias needs its own "
+                "implementation in vLLM.",
+            )
+
+
+def _sloped(model: ClassInfo, function: FunctionNode) -> ast.stmt | None:
+    """The statement that certainly runs and puts slopes into a mask, in forward."""
+    tainted = _slopes(body(model.file, function))
+    certain = runs_always(function)
+    for target, value, statement in _assignments(body(model.file, function)):
+        if "mask" not in target.lower() or value not in certain:
+            continue
+        if {n.id for n in ast.walk(value) if isinstance(n, ast.Name)} & tainted:
+            return statement
+        if not isinstance(value, ast.Call) or not is_self_attribute(value.func):
+            continue
+        hit = model.find_method(callee_name(value))
+        if hit is None:
+            continue
+        nodes = body(hit[0].file, hit[1])
+        inner = _slopes(nodes)
+        returned = [s.value for s in nodes.all(ast.Return) if s.value is not None]
+        if returned and all(
+            {n.id for n in ast.walk(r) if isinstance(n, ast.Name)} & inner for r in returned
+        ):
+            return statement
+    return None
+
+
+def _slopes(nodes: Body) -> set[str]:
+    """Locals that hold slopes or ALiBi, or are computed from them."""
+    found: set[str] = set()
+    for target, value, _ in _assignments(nodes):
+        names = {getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(value)} | {target}
+        if names & found or any(word in name.lower() for name in names for word in _SLOPES):
+            found.add(target)
+    return found
 
 
 def _mask_argument(attention: Attention) -> ast.expr | None:

@@ -132,9 +132,7 @@ def _uses(
         wanted = through if function.name == "forward" else through | own
         first = self_name(function)
         last = {name.rpartition(".")[2] for name in wanted}
-        for node in body(owner.file, function).all(ast.Attribute):
-            if node.attr not in last:
-                continue
+        for node in body(owner.file, function).reads_of(last):
             name = dotted_name(node).removeprefix(f"{first}.")
             if dotted_name(node) == f"{first}.{name}" and name in wanted:
                 yield function, node, name

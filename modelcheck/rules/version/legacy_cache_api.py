@@ -83,10 +83,8 @@ def check(context: Context) -> Iterable[Finding]:
         if not info.is_module:
             continue
         for name, function in info.methods.items():
-            for node in body(context.file, function).all(ast.Attribute):
-                change = gone.get(node.attr)
-                if change is None or node.attr in own:
-                    continue
+            for node in body(context.file, function).reads_of(gone.keys() - own):
+                change = gone[node.attr]
                 on_class = _is_cache_class(context.file, node.value)
                 if not on_class and not _is_cache(node.value):
                     continue

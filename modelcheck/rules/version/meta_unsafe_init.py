@@ -55,6 +55,7 @@ from modelcheck.findings import Finding, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, nodes_of
 from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, dotted_name
+from modelcheck.source.memory import remembered
 
 CODE = "MC901"
 FACTORIES = {
@@ -116,10 +117,16 @@ def _init_graph(info: ClassInfo) -> list[FunctionNode]:
     return found
 
 
+@remembered(maxsize=16)
+def _factory_names(file: FileIndex) -> frozenset[str]:
+    """The last names that a call of a factory may have in a file."""
+    return frozenset((*_FACTORY_NAMES, *(n for n, f in file.imports.items() if f in FACTORIES)))
+
+
 def _makes_tensors(file: FileIndex, function: FunctionNode) -> bool:
     """Is there a fresh tensor in it, of which a value could be read?"""
     nodes = body(file, function)
-    if nodes.called().isdisjoint(_FACTORY_NAMES | file.imports.keys()):
+    if nodes.called().isdisjoint(_factory_names(file)):
         return False
     return any(file.qualify(dotted_name(call.func)) in FACTORIES for call in nodes.all(ast.Call))
 
