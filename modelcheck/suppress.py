@@ -63,7 +63,7 @@ class Suppression:
 
 def suppressions(source: SourceFile) -> tuple[Suppression, ...]:
     """All suppressions of a file; the file is tokenised only if it mentions modelcheck."""
-    if MARK not in source.lowered:
+    if not source.mentions(MARK):
         return ()
     headers = header_lines(source.tree)
     found: list[Suppression] = []

@@ -40,10 +40,13 @@ class SourceFile:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         return tuple(text.split("\n"))
 
+    def mentions(self, word: str) -> bool:
+        """Is an ASCII word anywhere in the text, in whatever case?"""
+        return word.encode() in self._lowered
+
     @cached_property
-    def lowered(self) -> str:
-        """The text in lower case, to look for words in."""
-        return self.text.lower()
+    def _lowered(self) -> bytes:
+        return self.text.encode(errors="replace").lower()  # a text that is not ASCII takes longer
 
     def encode(self, text: str) -> bytes:
         """``text`` as this file stores it."""

@@ -137,9 +137,7 @@ def check(context: Context) -> Iterable[Finding]:
                 "Leave the mask as it came in; a model that needs a bias or a learned mask needs "
                 "its own implementation in vLLM.",
             )
-    if any(word in context.file.source.lowered for word in _SLOPES) and any(
-        dispatching(context.file)
-    ):
+    if any(map(context.file.source.mentions, _SLOPES)) and any(dispatching(context.file)):
         yield from _in_models(context)
 
 
