@@ -38,6 +38,7 @@ STAGES = ("before", "fix", "unsafe")
 BATCH = 15  # models in one vLLM process
 LIMIT = 300.0  # seconds for one job
 NORM, QKV, GLU = "RMSNorm", ("QKV", "PackedQKV", "MLA"), "GLU"
+UNFUSED = re.compile(r"\bMC[56]\d\d\b")  # what is left to do about norms and GLUs
 
 
 @dataclass
@@ -135,7 +136,8 @@ def main() -> None:
     package = unlock_corpus.download(options.release, options.work / "wheels")
     python = options.old_python or environment(options.release, options.work / "environments")
     cache = Cache(work / "cache.json")
-    tools, emulator = digest_of("modelcheck", "fixers"), digest_of("modelcheck/emulate")
+    tools = digest_of("modelcheck", "fixers")
+    emulator = digest_of("modelcheck/emulate", "benchmarks/unlock_worker.py")
     run = Run(work, options.release, python, cache, options.jobs, tools, emulator)
     rows = corpus(package, work, options.models)
     stages = [s for s in STAGES if s in options.stage]
@@ -295,7 +297,7 @@ def in_engine(run: Run, pairs: Sequence[tuple[Row, str]]) -> dict[tuple[str, str
 
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for number, (row, stage) in enumerate(pairs, 1):
-        key = run.key("engine", row.folders[stage])
+        key = run.key("engine, differs", row.folders[stage])
         answer = run.cache.get(key)
         if answer is None:
             try:
@@ -304,7 +306,9 @@ def in_engine(run: Run, pairs: Sequence[tuple[Row, str]]) -> dict[tuple[str, str
                     raise report
                 said = report.refused or report.one.error or "; ".join(report.causes)
                 words = said or f"other numbers, by {report.one.largest:.2g}"
+                ran = not (report.refused or report.one.error)
                 answer = {"same": report.same, "error": "" if report.same else words}
+                answer["differs"] = ran and not report.same
             except ModelcheckError as error:
                 answer = {"error": str(error)}
             run.cache.put(key, answer)
@@ -382,8 +386,10 @@ def told(result: Mapping[str, Any]) -> bool:
 
 
 def silently_wrong(result: Mapping[str, Any]) -> bool:
-    """Built, with other numbers, and no finding says so."""
-    differs = is_built(result) and result["numbers"].get("differs")
+    """Built, with other numbers in vLLM's way of calling or in its engine; no finding says so."""
+    differs = is_built(result) and (
+        result["numbers"].get("differs") or result.get("engine", {}).get("differs")
+    )
     return bool(differs) and "fix" in result and not told(result)
 
 
@@ -401,8 +407,21 @@ def print_report(rows: Sequence[Row], stages: Sequence[str]) -> None:
     for title, passes in LINES.items():
         counts = [sum(passes(row.results[s]) for row in plain if s in row.results) for s in stages]
         print(f"{title:34}{''.join(str(count).rjust(9) for count in counts)}")
+    print_shares([row.results["unsafe"] for row in plain if "unsafe" in row.results])
     for stage in stages:
         print_stage(plain, stage)
+
+
+def print_shares(results: Sequence[Mapping[str, Any]]) -> None:
+    """What is asked of the corpus: of the plain decoders, and of those with the right numbers."""
+    fine = [r for r in results if is_same(r)]
+    if not fine:
+        return
+    queries = [r for r in fine if fusers(r) & set(QKV)]
+    whole = [r for r in queries if not any(UNFUSED.search(text) for text in r["fix"]["left"])]
+    print(f"\n{len(fine) / len(results):.1%} give the original's numbers")
+    print(f"{len(queries) / len(fine):.1%} of those with QKV or MLA fused")
+    print(f"{len(whole) / len(fine):.1%} of those also with every norm and GLU that they have")
 
 
 LINES: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
@@ -452,11 +471,11 @@ def to_json(row: Row) -> dict[str, Any]:
     return {"name": row.name, "original": row.original, "results": row.results}
 
 
-def digest_of(*folders: str) -> str:
+def digest_of(*places: str) -> str:
     """A digest of our own source: what another version of it answered is not kept."""
     digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted((HERE.parent / folder).rglob("*.py")):
+    for place in (HERE.parent / name for name in places):
+        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

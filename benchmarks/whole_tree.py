@@ -21,7 +21,6 @@ from pathlib import Path
 from modelcheck.rules.base import all_rules
 from modelcheck.scan import Scanner
 
-
 TURN = 25  # files
 
 

@@ -446,10 +446,14 @@ def output_changes(
     transposed: bool,
 ) -> dict[cst.CSTNode, Change]:
     """Changes for [batch, length, heads, width] where [batch, heads, length, width] was."""
+    shapes: dict[cst.CSTNode, Change] = {}
     for place, statement in enumerate(later):
         node = twins[statement]
         uses = [n for n in find(node, m.Name(out)) if not _is_target(node, n)]
         if not uses:
+            continue
+        if transposed and _is_joined_shape(statement, out):
+            shapes |= _of_input(doc, function, node)
             continue
         moved = None if transposed else _only_transposed(statement, out)
         if moved is not None:
@@ -460,16 +464,25 @@ def output_changes(
                 rest = later[place + 1 :]
                 more = output_changes(doc, function, info, target, rest, twins, transposed=True)
                 return {swap: _receiver} | more
-        return _first_use(doc, function, info, node, uses, out, transposed=transposed)
+        return shapes | _first_use(doc, function, info, node, uses, out, transposed=transposed)
     raise NotUnderstood(f"{out} is never used", function)
 
 
 def _only_transposed(statement: ast.stmt, out: str) -> tuple[str, ast.Call] | None:
-    """Target and call of ``y = out.permute(0, 2, 1, 3)``."""
+    """Target and call of ``y = out.permute(0, 2, 1, 3)``, ``.contiguous()`` or not."""
     match statement:
         case ast.Assign(
             targets=[ast.Name(id=target)],
-            value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) as call,
+            value=(ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) as call)
+            | ast.Call(
+                func=ast.Attribute(
+                    value=ast.Call(
+                        func=ast.Attribute(value=ast.Name(id=name), attr=method)
+                    ) as call,
+                    attr="contiguous",
+                ),
+                args=[],
+            ),
         ) if name == out:
             axes = [ast.unparse(a) for a in call.args]
             if (method, axes) in (
@@ -479,6 +492,36 @@ def _only_transposed(statement: ast.stmt, out: str) -> tuple[str, ast.Call] | No
             ):
                 return target, call
     return None
+
+
+def _is_joined_shape(statement: ast.stmt, out: str) -> bool:
+    """Is it ``shape = out.size()[:-2] + (width,)``, which joins the heads?"""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name()],
+            value=ast.BinOp(
+                left=ast.Subscript(
+                    value=ast.Call(
+                        func=ast.Attribute(value=ast.Name(id=name), attr="size"), args=[]
+                    )
+                    | ast.Attribute(value=ast.Name(id=name), attr="shape"),
+                    slice=ast.Slice(lower=None, upper=ast.UnaryOp(ast.USub(), ast.Constant(2))),
+                ),
+                op=ast.Add(),
+                right=ast.Tuple(elts=[_]),
+            ),
+        ):
+            return name == out
+    return False
+
+
+def _of_input(
+    doc: Document, function: FunctionNode, node: cst.CSTNode
+) -> dict[cst.CSTNode, Change]:
+    """A joined shape from that of the input: what vLLM returns has no heads, and no batch."""
+    (assignment,) = find(node, m.Assign())
+    assert isinstance(assignment, cst.Assign)
+    return {assignment.value: _replaced(doc.expression(f"({_shape(function)}, -1)"))}
 
 
 def _same_call(code: str, call: ast.Call) -> bool:

@@ -6,6 +6,7 @@ Also what a class of attention is built for: its own sequence, another one, or e
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from fixers._attention_eval import is_check
 from fixers._attention_parts import has_softmax
@@ -17,6 +18,7 @@ from modelcheck.source.classes import ClassInfo, FileIndex, FunctionNode, is_sel
 OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states")  # what cross-attention is given
 ASKED = "output_attentions"
 CAUSAL = "is_causal"
+NO_PLACE = "the attention interface cannot add this to its scores"
 
 
 def simplified(doc: Document, name: str) -> str:
@@ -50,6 +52,55 @@ def unchecked(doc: Document, name: str) -> str:
                         splice.remove(inner)
                         changed = True
     return splice.text() if changed else doc.text
+
+
+def decided(doc: Document, name: str, settings: Mapping[str, str]) -> str:
+    """The text without what the forward of a class adds for a setting that is another here.
+
+    The constructor refuses the settings that it is added for.
+    """
+    info = doc.class_info(name)
+    forward, init = info.methods.get("forward"), info.methods.get("__init__")
+    if forward is None or init is None:
+        return doc.text
+    splice = Splice(doc)
+    gone = [s for s in forward.body if _is_added_for(s, settings)]
+    for statement in gone:
+        assert isinstance(statement, ast.If)
+        splice.remove(statement)
+        refusal = f'if {splice.code(statement.test)}:\n    raise NotImplementedError("{NO_PLACE}")'
+        splice.after(init.body[-1], refusal)
+    for statement in forward.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=local)], value=ast.Compare()) if gone:
+                uses = {n for n in names(forward, local) if isinstance(n.ctx, ast.Load)}
+                if uses and uses <= {n for s in gone for n in names(s, local)}:
+                    splice.remove(statement)
+    return splice.text()
+
+
+def _is_added_for(statement: ast.stmt, settings: Mapping[str, str]) -> bool:
+    """Is it a branch, one of no more, that never runs?"""
+    if not isinstance(statement, ast.If) or statement.orelse:
+        return False
+    returns = any(isinstance(n, ast.Return) for n in nodes_of(statement))
+    return not returns and _is_never(statement.test, settings)
+
+
+def _is_never(test: ast.expr, settings: Mapping[str, str]) -> bool:
+    """Is a condition on attributes false where they are what the settings of that name say?"""
+    match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return all(_is_never(value, settings) for value in values)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_is_never(value, settings) for value in values)
+        case ast.Compare(
+            left=ast.Attribute(attr=name) as left,
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(str(other))],
+        ) if is_self_attribute(left):
+            return settings.get(name, other) != other
+    return False
 
 
 def _of_size(test: ast.expr, name: str) -> bool:
@@ -199,13 +250,29 @@ def _gives(call: ast.Call, argument: str) -> bool:
     return any(not (isinstance(v, ast.Constant) and v.value is None) for v in given)
 
 
+def _decoder_setting(splice: Splice, init: FunctionNode | None) -> ast.stmt | None:
+    """The statement ``self.is_decoder = config.is_decoder``."""
+    for statement in init.body if init is not None else ():
+        match statement:
+            case ast.Assign(targets=[ast.Attribute(attr="is_decoder") as target], value=value):
+                known = ("config.is_decoder", 'getattr(config, "is_decoder", False)')
+                if is_self_attribute(target) and splice.code(value) in known:
+                    return statement
+    return None
+
+
 def with_causality(doc: Document, name: str) -> str:
     """The text with ``is_causal=True`` where the class is built as a decoder, and says it is not.
 
-    Attention computed in place never asked; the interface does, and so does vLLM.
+    Attention computed in place never asked; the interface does, and so does vLLM. A class that
+    knows from the configuration whether it is a decoder's is causal if it is.
     """
     info, splice = doc.class_info(name), Splice(doc)
     init, assigned = info.methods.get("__init__"), info.self_assignments.get(CAUSAL)
+    setting = _decoder_setting(splice, init) if info.find_attribute(CAUSAL) is None else None
+    if assigned is None and setting is not None:
+        splice.after(setting, f"self.{CAUSAL} = self.is_decoder")
+        return splice.text()
     value = assigned[1] if assigned is not None else None
     if init is None or not (isinstance(value, ast.Name) and value.id == CAUSAL):
         return doc.text

@@ -19,8 +19,11 @@ from transformers.core_model_loading import {RENAMING}
 """
 
 
-def keep_keys(splice: Splice, info: ClassInfo, old: str, new: str) -> None:
-    """Register the renaming at the end of the file. Raises `FixRefused`."""
+def keep_keys(splice: Splice, info: ClassInfo, old: str, new: str, *, top: bool = False) -> None:
+    """Register the renaming at the end of the file, of a module of the whole model with ``top``.
+
+    Raises `FixRefused`.
+    """
     file = info.file
     for other in file.classes.values():
         if new in other.self_assignments:
@@ -38,12 +41,13 @@ def keep_keys(splice: Splice, info: ClassInfo, old: str, new: str) -> None:
         raise splice.refuse("the file registers renamings already", info.node)
     imports = [node for node, _ in import_aliases(splice.tree.body) if node in splice.tree.body]
     splice.after(imports[-1], IMPORTS)
+    renaming = f'r"^{old}\\.", "{new}."' if top else f'".{old}.", ".{new}."'
     text = f"""
 
 
 # Checkpoints call {new} {old}: reading renames, saving renames back.
 {REGISTER}(
-    {names.pop()}.model_type, [{RENAMING}(".{old}.", ".{new}.")], overwrite=True
+    {names.pop()}.model_type, [{RENAMING}({renaming})], overwrite=True
 )
 """
     end = len(splice.doc.text)

@@ -9,8 +9,10 @@ the implementation "eager" the numbers are the same; another one gives its own, 
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import libcst as cst
 import libcst.matchers as m
@@ -54,6 +56,7 @@ from fixers._attention_simple import (
     OTHER_SEQUENCE,
     always_crosses,
     always_read,
+    decided,
     simplified,
     unchecked,
     with_causality,
@@ -96,7 +99,9 @@ def _simplified(
 ) -> tuple[str, bool]:
     """The same of a text that says it in simpler statements. Raises `FixRefused`."""
     reason, line, text = stop.reason, stop.line, doc.text
-    for step in (simplified, unchecked):
+    data = finding.fix.data if finding.fix is not None else {}
+    settings = json.loads(data.get("settings", "{}"))
+    for step in (simplified, unchecked, partial(decided, settings=settings)):
         simple = step(document(text, finding), name)
         if simple == text:
             continue
@@ -239,6 +244,9 @@ def _inline(site: _Site) -> Eager | None:
     taken = set(site.doc.index.functions) | set(site.doc.index.imports)
     name = free_name(["eager_attention_forward"], taken)
     eager = eager_for_region(site.doc, site.info, site.function, region, site.twins, name)
+    eager, name = _shared(site, eager, name)
+    if eager.definition is None:
+        site.gone += [site.twins[s] for s in region.moved]
     statements = _call(site, region, eager, name)
     keep = [
         s
@@ -275,6 +283,16 @@ def _inline(site: _Site) -> Eager | None:
     if block.branch_of is not None:
         _unbranch(site, block)
     return eager
+
+
+def _shared(site: _Site, eager: Eager, name: str) -> tuple[Eager, str]:
+    """The eager function of another class instead of a new one with the same text."""
+    for node in site.doc.module.body:
+        if isinstance(node, cst.FunctionDef) and eager.definition is not None:
+            named = eager.definition.with_changes(name=node.name, leading_lines=node.leading_lines)
+            if site.doc.code(named) == site.doc.code(node):
+                return replace(eager, definition=None), node.name.value
+    return eager, name
 
 
 def _last_of(block: Block, region: Region) -> ast.stmt:

@@ -162,7 +162,9 @@ class Splice:
         top = first
         while with_comments and top > 1 and self._lines[top - 2].lstrip().startswith("#"):
             top -= 1
+        below = self._lines[last : last + 1]
         spaced = isinstance(statement, Scope | ast.If) or statement is block[-1]
+        spaced = spaced or bool(below and not below[0].strip())
         while spaced and top > 1 and not self._lines[top - 2].strip():
             top -= 1
         self._may_go += self.doc.text[self._starts[top - 1] : self._starts[last]]

@@ -1,7 +1,8 @@
 """Write ``_tied_weights_keys`` as a dictionary from each tied weight to its source.
 
 The tied weight must be that of the output embeddings; its source is that of the input
-embeddings, found by following ``get_input_embeddings`` through the classes of the file. A model
+embeddings, found by following ``get_input_embeddings`` through the classes of the file. Their bias
+is tied to what the class that holds them assigns to it, ``self.decoder.bias = self.bias``. A model
 whose configuration may lack ``tie_word_embeddings`` gets the default of transformers 4.
 """
 
@@ -34,9 +35,13 @@ def fix(text: str, finding: Finding) -> str:
     output = _output(splice, info)
     pairs = []
     for key in value.elts:
-        if not isinstance(key, ast.Constant) or key.value != f"{output}.weight":
+        given = f".{ast.literal_eval(key)}" if isinstance(key, ast.Constant) else ""
+        if given and f".{output}.weight".endswith(given):  # transformers 4 looked for the end
+            pairs.append(f'"{output}.weight": "{input_path(splice, info)}.weight"')
+        elif given and f".{output}.bias".endswith(given):
+            pairs.append(f'"{output}.bias": "{_bias_source(splice, info, output, key)}"')
+        else:
             raise splice.refuse(f"{splice.code(key)} is not the weight of {output}", key)
-        pairs.append(f'"{output}.weight": "{input_path(splice, info)}.weight"')
     splice.replace(value, "{" + ", ".join(pairs) + "}")
     if pairs and _relies_on_default(info):
         _keep_default(splice, info)
@@ -99,6 +104,23 @@ def input_path(splice: Splice, info: ClassInfo) -> str:
     if inner or len(tables) != 1:
         raise splice.refuse(f"{info.name} has no {INPUT}", info.node)
     return tables[0]
+
+
+def _bias_source(splice: Splice, info: ClassInfo, output: str, key: ast.expr) -> str:
+    """The dotted path of what the bias of the output embeddings is. Raises `FixRefused`."""
+    *parents, last = output.split(".")
+    owner = info
+    for name in parents:
+        owner = _child(splice, owner, name)
+    for method in owner.methods.values():
+        for node in nodes_of(method):
+            match node:
+                case ast.Assign(targets=[target], value=ast.Attribute(attr=source) as value) if (
+                    dotted_name(target) == f"self.{last}.bias"
+                    and dotted_name(value) == f"self.{source}"
+                ):
+                    return ".".join([*parents, source])
+    raise splice.refuse(f"{splice.code(key)} is tied to nothing that is found", key)
 
 
 def _child(splice: Splice, info: ClassInfo, name: str) -> ClassInfo:

@@ -62,7 +62,9 @@ class ReleaseScanner(Scanner):
             self._facts[path, contract.version] = self._facts_of(one)
             for finding in findings:
                 merged.setdefault(_key(finding), finding)
-                where.setdefault(_key(finding), []).append(contract.version)
+                releases = where.setdefault(_key(finding), [])
+                if contract.version not in releases:  # the same may be said twice of one place
+                    releases.append(contract.version)
         for key, finding in list(merged.items()):
             # A comment that one release needs is not unused.
             if finding.code == UNUSED_SUPPRESSION and len(where[key]) < len(self.contracts):

@@ -74,3 +74,19 @@ def test_the_current_folder_names_files_without_a_dot(tmp_path, monkeypatch):
     tree(tmp_path, "modeling_x.py", "sub/modeling_y.py")
     monkeypatch.chdir(tmp_path)
     assert discover(["."]).modeling == ("modeling_x.py", "sub/modeling_y.py")
+
+
+def test_files_with_modules_that_the_named_ones_import(tmp_path):
+    files = {
+        "modeling_x.py": "from .blocks import Block\nfrom .configuration_x import XConfig\n",
+        "blocks.py": "from torch import nn\n    from .attention import Core\nBlock = nn.Module\n",
+        "attention.py": "from torch import nn\nclass Core(nn.Module): ...\n",
+        "configuration_x.py": "from .tables import SIZES\n",
+        "tables.py": "SIZES = {}\n",
+        "unused.py": "from torch import nn\nclass Other(nn.Module): ...\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert found(tmp_path) == ["modeling_x.py"]  # nothing says what belongs together
+    (tmp_path / "config.json").write_text('{"auto_map": {"AutoModel": "modeling_x.XModel"}}')
+    assert found(tmp_path) == ["attention.py", "blocks.py", "modeling_x.py"]

@@ -67,6 +67,7 @@ def emulate(spec: EmulateSpec, models: Models, record: str | None = None) -> Emu
     causal = all(attention.causal for attention in attentions(models.base))
     steps = spec.steps if causal else 0
     prompts = make_prompts(models.config, spec.seed)
+    lost, problem = lost_buffers(models.whole)  # a call may fill or widen them
     ours = _ordinary(spec, models, prompts)  # a fault of the model itself comes first
     sequences, done = engine.generate(prompts, steps, spec.seed)
     ours = _ordinary(spec, models, [s.fed for s in sequences])
@@ -78,7 +79,6 @@ def emulate(spec: EmulateSpec, models: Models, record: str | None = None) -> Emu
         prompt_result(mine, other, len(s.prompt), models.has_head, tolerance)
         for mine, other, s in zip(ours, theirs, sequences, strict=True)
     )
-    lost, problem = lost_buffers(models.whole)
     differs = any(result.differs(tolerance) for result in results)
     first: FirstDifference | None = None
     why: tuple[str, ...] = ()

@@ -201,6 +201,8 @@ class AstFacts:
             value = external_attribute(self.module, name)
         if isinstance(value, Unknown):
             raise Undecided(f"{name} of a {self.class_name} is not known", value.line)
+        if not isinstance(value, int | float | Sym):
+            raise Undecided(f"{name} of a {self.class_name} is no number: {value!r}")
         return value
 
     @property

@@ -15,7 +15,13 @@ from modelcheck.fusers.rewrite import (
     rewritable,
     same_argument,
 )
-from modelcheck.fusers.vocabulary import CASTS, is_linear, linears_by_input, returned_linear
+from modelcheck.fusers.vocabulary import (
+    CASTS,
+    is_linear,
+    is_number,
+    linears_by_input,
+    returned_linear,
+)
 from modelcheck.graph.core import Graph, Node
 from modelcheck.source.bodies import nodes_of
 
@@ -195,4 +201,6 @@ def head_size(facts: Facts, env: Env) -> Any:
     head = env.head_size if own is None or (isinstance(own, int) and not own) else own
     if head is None:
         raise Undecided("the model's head size is not known")
+    if not is_number(head):
+        raise Undecided(f"the head size is no number: {head!r}")
     return head

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from typing import Any
 
 from modelcheck.findings import Fix, Safety
@@ -10,7 +11,7 @@ from modelcheck.fusers.match import Undecided
 from modelcheck.fusers.roots import Roots
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body
-from modelcheck.source.classes import ClassInfo, dotted_name
+from modelcheck.source.classes import ClassInfo, dotted_name, is_self_attribute
 
 TABLE = "ACT2FN"
 SLICES = "pretraining_tp"
@@ -30,6 +31,22 @@ def value_of(context: Context, info: ClassInfo, name: str) -> tuple[Any, bool]:
     except Undecided:
         value = None
     return value, bool(given) and value is not None
+
+
+def compared(context: Context, info: ClassInfo | None) -> dict[str, str]:
+    """Data for a fix: what the configuration says of the attributes that a forward compares with
+    texts, ``{"settings": JSON}``; {} where there are none, or nothing is known of them."""
+    forward = info.methods.get("forward") if info is not None else None
+    if info is None or forward is None:
+        return {}
+    found: dict[str, str] = {}
+    for node in body(context.file, forward).all(ast.Compare):
+        name = getattr(node.left, "attr", "") if is_self_attribute(node.left) else ""
+        texts = all(isinstance(getattr(c, "value", None), str) for c in node.comparators)
+        if texts and name in info.self_assignments and name not in found:
+            value, _ = value_of(context, info, name)
+            found |= {name: value} if isinstance(value, str) else {}
+    return {"settings": json.dumps(found, sort_keys=True)} if found else {}
 
 
 def activation_setting(info: ClassInfo) -> str:

@@ -8,6 +8,7 @@ never guessed.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -158,6 +159,7 @@ class _Builder:
         self.built: dict[str, list[Child]] = defaultdict(list)
         self._lists: dict[str, list[Child]] = defaultdict(list)  # local lists of modules
         self._classes: dict[str, list[tuple[ClassInfo | str, str]]] = {}  # local class names
+        self._made_by: dict[str, list[ast.expr]] = {}  # what local functions return
         for name, function in info.methods.items():
             if name == "__init__" or self._is_helper(name):
                 self._read(function)
@@ -172,6 +174,9 @@ class _Builder:
     def _read(self, function: FunctionNode) -> None:
         first = self_name(function)
         nodes = body(self.info.file, function)
+        for inner in nodes.some(ast.FunctionDef):
+            returned = body(self.info.file, inner).all(ast.Return)
+            self._made_by[inner.name] = [r.value for r in returned if r.value is not None]
         statements: list[ast.stmt] = [
             *nodes.all(ast.Assign),
             *nodes.all(ast.AnnAssign),
@@ -233,12 +238,28 @@ class _Builder:
                                 self._child(attr, child.cls, True, child.call, child.table)
                             )
                 continue
-            for cls, table in self._class_references(call.func):
+            for cls, table in self._called_classes(call):
                 found.append(self._child(attr, cls, many, call, table))
+            maker = call.func.id if isinstance(call.func, ast.Name) else ""
+            returned = self._made_by.pop(maker, None)  # taken away, so that none calls itself
+            if returned is not None:
+                for value in returned:
+                    found += self._constructions(attr, value, many)
+                self._made_by[maker] = returned
         if isinstance(value, ast.Name):
             for child in self._lists.get(value.id, ()):
                 found.append(self._child(attr, child.cls, child.many, child.call, child.table))
         return found
+
+    def _called_classes(self, call: ast.Call) -> Iterator[tuple[ClassInfo | str, str]]:
+        """The classes that a call constructs; ``build(Layer, config)`` is given one to call."""
+        found = list(self._class_references(call.func))
+        known = any(isinstance(cls, ClassInfo) for cls, _ in found)
+        by_name = isinstance(call.func, ast.Name) and not hasattr(builtins, call.func.id)
+        if by_name and not known and call.args:
+            given = self._class_references(call.args[0])
+            found = [(c, t) for c, t in given if isinstance(c, ClassInfo) and c.is_module] or found
+        yield from found
 
     def _child(
         self, attr: str, cls: ClassInfo | str, many: bool, call: ast.Call, table: str

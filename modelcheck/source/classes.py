@@ -100,7 +100,7 @@ class ClassInfo:
             if id(current.node) in seen:
                 continue
             seen[id(current.node)] = current
-            parents = [current.file.resolve(base) for base in current.bases]
+            parents = [current.file.parent(current, base) for base in current.bases]
             stack.extend(p for p in reversed(parents) if isinstance(p, ClassInfo))
         return tuple(seen.values())
 
@@ -110,7 +110,7 @@ class ClassInfo:
         names: list[str] = []
         for info in self.mro:
             for base in info.bases:
-                target = info.file.resolve(base)
+                target = info.file.parent(info, base)
                 if not isinstance(target, ClassInfo):
                     names.append(target or "?")
         return tuple(names)
@@ -335,6 +335,16 @@ class FileIndex:
             known = self._resolved[dotted] = self._resolve(dotted)
         return known
 
+    def parent(self, info: ClassInfo, dotted: str) -> ClassInfo | str:
+        """What a class of this file inherits under a name: `resolve`, as of the class statement.
+
+        ``class PreTrainedModel(PreTrainedModel)`` derives from what is imported under its name.
+        """
+        own = self.classes.get(dotted)
+        if own is not None and own.node.lineno >= info.node.lineno and dotted in self.imports:
+            return self._beyond(dotted)
+        return self.resolve(dotted)
+
     @cached_property
     def _resolved(self) -> dict[str, ClassInfo | str]:
         return {}
@@ -342,8 +352,10 @@ class FileIndex:
     def _resolve(self, dotted: str) -> ClassInfo | str:
         if not dotted:
             return ""
-        if dotted in self.classes:
-            return self.classes[dotted]
+        return self.classes[dotted] if dotted in self.classes else self._beyond(dotted)
+
+    def _beyond(self, dotted: str) -> ClassInfo | str:
+        """What an imported name stands for."""
         full = self.qualify(dotted)
         last = full.rpartition(".")[2]
         if last not in MODULE_NAMES:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelcheck.errors import UnreadableFile
 from modelcheck.source.repo import CONFIG, read_config
+from modelcheck.source.text import read_bytes
 
 PATTERNS = ("modeling_*.py", "modular_*.py")
 SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
+_RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.(\w+)[ \t]+import\b", re.MULTILINE)
+_MODULES = re.compile(rb"\bnn\.Module\b|\bPreTrainedModel\b")
 MODEL_KEYS = ("architectures", "auto_map", "model_type")
 
 
@@ -76,17 +80,39 @@ def is_modeling(name: str) -> bool:
 
 
 def modeling_files(folder: str, auto_map: Iterable[str] = ()) -> list[str]:
-    """The modeling files directly in a folder ("" is the current one), auto_map's included."""
+    """The modeling files directly in a folder ("" is the current one).
+
+    With an auto_map, the files that it names are among them, and those with modules that these
+    import from beside them.
+    """
     try:
         names = sorted(os.listdir(folder or "."))
     except OSError:
         return []
-    named = {module_file(reference) for reference in auto_map}
-    return [
-        os.path.join(folder, name)
-        for name in names
-        if is_modeling(name) or (name in named and os.path.isfile(os.path.join(folder, name)))
-    ]
+    named = {module_file(reference) for reference in auto_map} & {*names}
+    chosen = named | {name for name in names if is_modeling(name)}
+    if named:
+        chosen |= _helpers(folder, chosen, {*names})
+    found = [os.path.join(folder, name) for name in names if name in chosen]
+    return [path for path in found if is_modeling(os.path.basename(path)) or os.path.isfile(path)]
+
+
+def _helpers(folder: str, chosen: set[str], names: set[str]) -> set[str]:
+    """The files with modules that some import with ``from .attention import …``."""
+    found: set[str] = set()
+    seen, pending = {*chosen}, [*chosen]
+    while pending:
+        name = pending.pop()
+        try:
+            data = read_bytes(os.path.join(folder, name))
+        except UnreadableFile:
+            continue  # said when it is checked
+        if name not in chosen and _MODULES.search(data):
+            found.add(name)
+        beside = {f"{module.decode()}.py" for module in _RELATIVE.findall(data)}
+        pending += (beside & names) - seen
+        seen |= beside
+    return found
 
 
 def module_file(reference: str) -> str:

@@ -64,6 +64,23 @@ CHANGES: tuple[Change, ...] = (
         pruned_heads 4.30.2 5.0.0
         torchscript 4.30.2 5.0.0
         use_bfloat16 4.30.2 5.0.0
+        finetuning_task 4.30.2 5.0.0
+        task_specific_params 4.30.2 5.0.0
+        prefix 4.30.2 5.0.0
+        tokenizer_class 4.30.2 5.0.0
+        max_length 4.30.2 5.0.0
+        min_length 4.30.2 5.0.0
+        do_sample 4.30.2 5.0.0
+        early_stopping 4.30.2 5.0.0
+        num_beams 4.30.2 5.0.0
+        num_return_sequences 4.30.2 5.0.0
+        temperature 4.30.2 5.0.0
+        top_k 4.30.2 5.0.0
+        top_p 4.30.2 5.0.0
+        typical_p 4.30.2 5.0.0
+        repetition_penalty 4.30.2 5.0.0
+        length_penalty 4.30.2 5.0.0
+        no_repeat_ngram_size 4.30.2 5.0.0
         """,
     ),
     *(
@@ -88,4 +105,21 @@ CONFIG_DEFAULTS: Mapping[str, str] = {
     "cross_attention_hidden_size": "None",
     "torchscript": "False",
     "use_bfloat16": "False",
+    "finetuning_task": "None",
+    "task_specific_params": "None",
+    "prefix": "None",
+    "tokenizer_class": "None",
+    "max_length": "20",
+    "min_length": "0",
+    "do_sample": "False",
+    "early_stopping": "False",
+    "num_beams": "1",
+    "num_return_sequences": "1",
+    "temperature": "1.0",
+    "top_k": "50",
+    "top_p": "1.0",
+    "typical_p": "1.0",
+    "repetition_penalty": "1.0",
+    "length_penalty": "1.0",
+    "no_repeat_ngram_size": "0",
 }

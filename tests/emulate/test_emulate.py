@@ -173,6 +173,26 @@ def test_buffers_that_loading_loses(edited: Callable[..., Path]) -> None:
 
     assert report.outcome is Outcome.DIFFERS
     assert report.lost_buffers == ("model.rotary_emb.rates",)
+
+
+def test_buffers_that_a_call_fills_are_not_lost(edited: Callable[..., Path]) -> None:
+    edits = (
+        (
+            'self.register_buffer("inv_freq", 1.0 / (base**steps), persistent=False)\n',
+            "self.base, self.dim = base, config.head_dim\n"
+            '        self.register_buffer("inv_freq", None, persistent=False)\n',
+        ),
+        (
+            "        angles = position_ids[",
+            "        if self.inv_freq is None:\n"
+            "            steps = torch.arange(0, self.dim, 2).to(position_ids.device)\n"
+            "            self.inv_freq = 1.0 / (self.base ** (steps / self.dim))\n"
+            "        angles = position_ids[",
+        ),
+    )
+    report = emulated(trusted(edited("lazy", edits)))
+
+    assert (report.outcome, report.lost_buffers) == (Outcome.SAME, ())
     assert not any(p.differs(report.tolerance) for p in report.prompts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import types
@@ -12,6 +13,11 @@ import pytest
 
 import fixers
 from modelcheck.findings import Finding, Fix, Severity, Span
+from modelcheck.fusers.contract import contract_for
+from modelcheck.rules.base import Context, rule_named
+from modelcheck.source.classes import ProjectIndex
+from modelcheck.source.repo import Repo
+from modelcheck.source.text import parse_text
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "fixtures" / "cases"
@@ -227,3 +233,38 @@ def test_the_softcap_of_the_config_is_passed_on() -> None:
     with pytest.raises(fixers.FixRefused, match="capped by"):
         other = text.replace(cap, "self.config.my_cap")
         fix("attention_to_interface", other, "TinyAttention")
+
+
+RELATIVE = (PAIRS / "relative_before.py").read_text()
+
+
+def relative(settings: str) -> str:
+    return fix("attention_to_interface", RELATIVE, "TinySelfAttention", settings=settings)
+
+
+@pytest.mark.parametrize("settings", ["{}", '{"position_embedding_type": "relative_key"}'])
+def test_relative_positions_are_kept_where_they_may_be_used(settings: str) -> None:
+    with pytest.raises(fixers.FixRefused, match="einsum is not understood"):
+        relative(settings)
+
+
+def test_settings_whose_branch_went_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import PretrainedConfig
+
+    module = execute(relative('{"position_embedding_type": "absolute"}'), "relative", monkeypatch)
+    config = PretrainedConfig(hidden_size=16, num_attention_heads=4, is_decoder=False)
+    config.is_decoder = False
+    assert module.TinySelfAttention(config).is_causal is False
+    config.position_embedding_type = "relative_key"
+    with pytest.raises(NotImplementedError, match="cannot add this to its scores"):
+        module.TinySelfAttention(config)
+
+
+def test_the_rule_says_what_the_settings_are() -> None:
+    settings = {"position_embedding_type": "relative_key"}
+    file = ProjectIndex().add(parse_text("modeling_m.py", RELATIVE))
+    repo = Repo(Path("."), "config.json", json.dumps(settings), settings, ())
+    for given, data in ((None, {}), (repo, {"settings": json.dumps(settings)})):
+        context = Context(file, given, contract_for(None))
+        (finding,) = [f for f in rule_named("MC101").check(context) if "Tiny" in f.class_name]
+        assert finding.fix is not None and finding.fix.data == data

@@ -374,6 +374,7 @@ def test_shared_cases(case: str, applied: str, tmp_path: Path) -> None:
     assert applied not in codes(repair)
 
 
+@pytest.mark.usefixtures("module_cache")
 def test_renamed_experts_keep_their_checkpoints(tmp_path: Path) -> None:
     torch, auto = pytest.importorskip("torch"), pytest.importorskip("transformers")
     text = (CASES / "15_moe_custom_experts_attr" / "modeling_case.py").read_text()

@@ -56,7 +56,11 @@ def test_touches_only_the_class_and_the_imports(before: Any) -> None:
 
 def _goes_along(case: Any, node: ast.stmt) -> bool:
     """The eager function is widened with the interface call, a caller's arguments with forward."""
-    kinds = {"thread_kwargs": ast.FunctionDef, "one_input": ast.ClassDef}
+    kinds = {
+        "thread_kwargs": ast.FunctionDef,
+        "one_input": ast.ClassDef,
+        "cross_attention_class": ast.ClassDef,
+    }
     return isinstance(node, kinds.get(case.stem, ()))
 
 

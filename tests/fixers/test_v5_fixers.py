@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -193,7 +194,73 @@ def test_tied_weights_are_followed_to_their_source() -> None:
     )
     assert "config.tie_word_embeddings = True" not in run("v5_tied_weights", said, '["out', "Head")
     bias = TIED.format(**own, kind="bias")
-    assert "is not the weight of out" in refusal("v5_tied_weights", bias, '["out', "Head")
+    assert "is tied to nothing" in refusal("v5_tied_weights", bias, '["out', "Head")
+    other = TIED.format(**own, kind="scale")
+    assert "is not the weight of out" in refusal("v5_tied_weights", other, '["out', "Head")
+
+
+TIED_BIAS = """from torch import nn
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
+
+
+class MyConfig(PretrainedConfig):
+    model_type = "tied_bias"
+
+    def __init__(self, tie_word_embeddings=True, **kwargs):
+        super().__init__(tie_word_embeddings=tie_word_embeddings, **kwargs)
+
+
+class Predictions(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.decoder = nn.Linear(4, 8, bias=False)
+        self.bias = nn.Parameter(torch.zeros(8))
+        self.decoder.bias = self.bias
+
+
+class Cls(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.predictions = Predictions(config)
+
+
+class Head(PreTrainedModel):
+    config_class = MyConfig
+    _tied_weights_keys = ["predictions.decoder.bias", "cls.predictions.decoder.weight"]
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.wte = nn.Embedding(8, 4)
+        self.cls = Cls(config)
+        self.post_init()
+
+    def _init_weights(self, module):
+        pass
+
+    def get_input_embeddings(self):
+        return self.wte
+
+    def get_output_embeddings(self):
+        return self.cls.predictions.decoder
+"""
+
+
+def test_a_tied_bias_is_saved_once(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    new = run("v5_tied_weights", TIED_BIAS, '["predictions', "Head")
+    assert '{"cls.predictions.decoder.bias": "cls.predictions.bias", ' in new
+    names: dict[str, Any] = {"__name__": "modeling_my"}
+    exec(new, names)
+    model = names["Head"](names["MyConfig"]())
+    with torch.no_grad():
+        model.cls.predictions.bias.fill_(3.0)
+        model.wte.weight.fill_(2.0)
+    model.save_pretrained(tmp_path)
+    again = names["Head"].from_pretrained(tmp_path)
+    decoder = again.cls.predictions.decoder
+    assert decoder.bias is again.cls.predictions.bias and decoder.weight is again.wte.weight
+    assert decoder.bias.tolist() == [3.0] * 8 and decoder.weight.unique().tolist() == [2.0]
 
 
 def test_post_init_is_last() -> None:
@@ -245,13 +312,61 @@ def test_the_head_mask_of_transformers_4() -> None:
     )
     text = "from transformers import PreTrainedModel\n\n\n" + text
     names: dict[str, Any] = {"__name__": "modeling_my"}
-    new = run("v5_head_mask", text, "self.get", "A")
+    new = run("v5_model_methods", text, "self.get", "A", method="get_head_mask")
     exec(new.replace("(PreTrainedModel)", "").partition("\n")[2], names)
     model = names["A"]()
     model.dtype = torch.float32
     assert model.get_head_mask(None, 3) == [None, None, None]
     assert model.get_head_mask(torch.ones(4), 3).shape == (3, 1, 4, 1, 1)
     assert model.get_head_mask(torch.ones(3, 4), 3, True).shape == (3, 1, 4, 1, 1, 1)
+
+
+MASKED = """import torch
+from transformers import PretrainedConfig, PreTrainedModel
+
+
+class B(PreTrainedModel):
+    config_class = PretrainedConfig
+
+
+class A(B):
+    def add(self, mask, shape):
+        return self.get_extended_attention_mask(mask, shape), self.invert_attention_mask(mask)
+"""
+
+
+@pytest.mark.parametrize("decoder", [False, True])
+def test_the_masks_of_transformers_4(decoder: bool) -> None:
+    torch = pytest.importorskip("torch")
+    methods = ("get_extended_attention_mask", "invert_attention_mask")
+    text = MASKED
+    for method in methods:
+        text = run("v5_model_methods", text, f"self.{method}", "A", method=method)
+    names: dict[str, Any] = {"__name__": "modeling_my"}
+    exec(text, names)
+    config = names["PretrainedConfig"]()
+    config.is_decoder = decoder
+    model = names["A"](config)
+    model.weight = torch.nn.Parameter(torch.zeros(1))  # whose dtype the masks get
+    least = torch.finfo(torch.float32).min
+    mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
+    rows = [[[0, 0, least]], [[0, 0, 0]]]
+    causal = [[[0, 0, least], [0, 0, least]], [[0, 0, least], [0, 0, 0]]]  # after one cached key
+    extended, inverted = model.add(mask, (2, 2))
+    assert extended.squeeze(1).tolist() == (causal if decoder else rows)
+    assert inverted.squeeze(1).tolist() == rows
+    square = torch.ones(2, 3, 3, dtype=torch.long).tril()
+    extended, inverted = model.add(square, (2, 3))
+    assert extended.shape == inverted.shape == (2, 1, 3, 3)
+    assert torch.equal(extended[0, 0] == 0, square[0] == 1)
+    with pytest.raises(ValueError, match="2 or 3 dimensions"):
+        model.get_extended_attention_mask(torch.ones(2), (2,))
+
+
+def test_a_method_without_torch_is_refused() -> None:
+    text = MASKED.replace("import torch\n", "")
+    reason = refusal("v5_model_methods", text, "self.inv", "A", method="invert_attention_mask")
+    assert reason == "torch is not imported as torch"
 
 
 BUFFERS = """import torch

@@ -76,7 +76,20 @@ def test_a_copy_of_the_rope_settings(text: str, count: int) -> None:
 def test_vllm_fills_the_settings_of_either_base() -> None:
     read = "self.t = 'd' if config.rope_scaling is None else config.rope_scaling['type']"
     assert found("MC903", model(read, "self.rotary_emb_base = 1; self.rope_scaling = rope_scaling"))
-    assert not found("MC903", model(read, "self.base = 1; self.rope_scaling = rope_scaling"))
+    # transformers itself fills what is there when the base class's constructor runs
+    assert found("MC903", model(read, "self.base = 1; self.rope_scaling = rope_scaling"))
+    late = changed(
+        model(read, "self.base = 1"),
+        ("**kwargs)\nclass M", "**kwargs)\n        self.rope_scaling = rope_scaling\nclass M"),
+    )
+    assert not found("MC903", late)
+
+
+def test_a_filled_rope_scaling_has_no_factor() -> None:
+    read = "self.f = 1 if config.rope_scaling is None else config.rope_scaling['factor']"
+    (one,) = found("MC903", model(read))
+    assert "no factor" in one.message
+    assert not found("MC903", model(read.replace("['factor']", ".get('factor')")))
 
 
 MADE = """
@@ -277,6 +290,37 @@ def test_a_sequence_that_nothing_gives(given: str, offered: bool) -> None:
     fix = own_sequence(context, file.classes["ToyAttention"])
     assert (fix is not None) == offered
     assert fix is None or (fix.fixer, fix.safety) == ("own_sequence", Safety.UNSAFE)
+
+
+@pytest.mark.parametrize(
+    ("call", "offered"),
+    [
+        ("self.encoder_attn(hidden, key_value_states=other)", True),
+        ("self.encoder_attn(hidden, other)", True),
+        ("self.encoder_attn(hidden, mask=mask)", False),  # then nothing crosses
+        ("self.attention(hidden, key_value_states=other)", False),  # one for both
+        ("self.encoder_attn", False),  # nobody knows what is done with it
+    ],
+)
+def test_an_attention_of_both_kinds(call: str, offered: bool) -> None:
+    text = changed(
+        CROSS,
+        ("ToyAttention()\n", "ToyAttention()\n        self.encoder_attn = ToyAttention()\n"),
+        (
+            "        return self.attention(hidden_states, mask=mask)",
+            f"        hidden = self.attention(hidden_states, mask=mask)\n        return {call}",
+        ),
+        ("(self, hidden_states, mask=None)", "(self, hidden_states, other, mask=None)"),
+    )
+    file = ProjectIndex().add(parse_text("modeling_toy.py", text))
+    context = Context(file, None, contract_for(None))
+    fix = own_sequence(context, file.classes["ToyAttention"])
+    found = fix is not None and fix.fixer == "cross_attention_class"
+    assert found == offered
+    if fix is not None and found:
+        assert fix.safety is Safety.UNSAFE
+        assert fix.data == {"argument": "key_value_states", "attributes": "encoder_attn"}
+        assert fix.title.startswith("give encoder_attn a class of its own")
 
 
 TABLE = """

@@ -459,15 +459,21 @@ def test_a_head_that_the_configuration_may_tie(scan, end, found):  # type: ignor
     assert findings == ([("ToyForCausalLM", Severity.ERROR)] if found else [])
 
 
-def test_a_checkpoint_is_compared_by_another_rule(tmp_path):  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    ("key", "codes"),
+    [("lm_head.weight", []), ("output.weight", ["MC313"]), ("head.weight", ["MC325"])],
+)
+def test_a_checkpoint_says_what_the_head_is_called(tmp_path, key, codes):  # type: ignore[no-untyped-def]
     (tmp_path / "modeling_x.py").write_text(example("MC313"))
     auto_map = {"AutoConfig": "modeling_x.ToyConfig", "AutoModel": "modeling_x.ToyModel"}
     config = {"architectures": ["ToyForCausalLM"], "auto_map": auto_map, "model_type": "toy"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     scanner = Scanner(contract_for(None), Selection(select=("MC313",)))
     assert [f.code for f in scanner.scan([str(tmp_path)]).findings] == ["MC313"]
-    weights = {"lm_head.weight": "a.safetensors"}
+    names = ["model.embed_tokens.weight", key]
+    names += [f"model.layers.{n}.self_attn.{p}_proj.weight" for n in range(4) for p in "qkvo"]
     index = tmp_path / "model.safetensors.index.json"
+    weights = dict.fromkeys(names, "a.safetensors")
     index.write_text(json.dumps({"metadata": {}, "weight_map": weights}))
-    scanner = Scanner(contract_for(None), Selection(select=("MC313",)))
-    assert scanner.scan([str(tmp_path)]).findings == ()
+    scanner = Scanner(contract_for(None), Selection(select=("MC313", "MC325")))
+    assert [f.code for f in scanner.scan([str(tmp_path)]).findings] == codes

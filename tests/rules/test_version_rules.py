@@ -258,6 +258,14 @@ def test_a_method_of_its_own_is_no_removed_one():
     assert found("MC910", own) == []
 
 
+def test_a_method_that_only_newer_releases_have_lost():
+    call = model("self.mask = self.get_extended_attention_mask(mask, shape)")
+    for transformers, severity in ((None, INFO), ("5.19", ERROR)):
+        (finding,) = found("MC910", call, transformers)
+        assert (finding.severity, finding.fix.fixer) == (severity, "v5_model_methods")
+    assert found("MC910", call, "5.16") == []
+
+
 def test_arguments_from_a_dictionary_are_seen():
     text = rule_named("MC911").sections["Example"].split("```python\n")[1].split("```")[0]
     packed = text.replace("create_causal_mask(\n", "dict(\n").replace(

@@ -330,3 +330,22 @@ def test_nearly_every_exported_class_is_found() -> None:
         assert path is not None, name
         index = ProjectIndex().add(read_source(path))
         assert isinstance(index.resolve(f"{name}PreTrainedModel"), ClassInfo)
+
+
+def test_a_class_with_the_name_of_the_class_it_derives_from():
+    code = """
+from transformers import PreTrainedModel
+
+
+class PreTrainedModel(PreTrainedModel):
+    base_model_prefix = "model"
+
+
+class LarkModel(PreTrainedModel):
+    def forward(self, input_ids): ...
+"""
+    file = ProjectIndex().add(parse_text("modeling_lark.py", code))
+    base, model = file.classes["PreTrainedModel"], file.classes["LarkModel"]
+    assert base.external_bases == model.external_bases == ("transformers.PreTrainedModel",)
+    assert model.mro == (model, base)
+    assert (base.kind, model.kind) == ("pretrained", "pretrained")

@@ -3,7 +3,9 @@
 What it does
 ------------
 Reports `TABLE[config._attn_implementation]`, where the table holds attention classes, in the class
-that does the lookup. `TABLE.get(…, default)` gets a note only, `TABLE.get(…)` is as bad.
+that does the lookup or has a function of the file do it, and a chain of comparisons with
+implementation names that ends in `raise`. `TABLE.get(…, default)` gets a note only, `TABLE.get(…)`
+is as bad.
 
 Why it matters
 --------------
@@ -60,6 +62,7 @@ from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
+from modelcheck.rules.settings import compared
 from modelcheck.source.attention import INTERFACE
 from modelcheck.source.bodies import Body, body
 from modelcheck.source.classes import ClassInfo, FileIndex, dotted_name
@@ -83,11 +86,75 @@ def check(context: Context) -> Iterable[Finding]:
             nodes = body(context.file, method)
             keys = _key_names(nodes)
             for subscript in nodes.all(ast.Subscript):
-                table = dotted_name(subscript.value)
-                if _is_key(subscript.slice, keys) and _holds_classes(context.file, table):
+                if _is_key(subscript.slice, keys) and _has_classes(context.file, subscript.value):
+                    table = dotted_name(subscript.value) or "a dictionary"
                     yield _finding(context, info, subscript, table)
             for call in nodes.all(ast.Call):
                 yield from _get(context, info, call, keys)
+            yield from _chain(context, info, nodes, keys)
+    yield from _through_functions(context)
+
+
+def _through_functions(context: Context) -> Iterable[Finding]:
+    """Constructors that leave the lookup to a function of the file."""
+    looked_up = {
+        name
+        for name, function in context.file.functions.items()
+        if (nodes := body(context.file, function)).mentions(frozenset((KEY,)))
+        for subscript in nodes.all(ast.Subscript)
+        if _is_key(subscript.slice, _key_names(nodes))
+        and _has_classes(context.file, subscript.value)
+    }
+    for info in context.file.classes.values() if looked_up else ():
+        init = info.methods.get("__init__")
+        if init is None or class_role(info) is Role.OTHER:
+            continue
+        for call in body(context.file, init).all(ast.Call):
+            if dotted_name(call.func) in looked_up:
+                yield _finding(context, info, call, f"the table of {dotted_name(call.func)}")
+
+
+def _chain(
+    context: Context, info: ClassInfo, nodes: Body, keys: frozenset[str]
+) -> Iterable[Finding]:
+    """``if implementation == "eager": ... elif ... else: raise``."""
+    inner = {id(branch.orelse[0]) for branch in nodes.all(ast.If) if len(branch.orelse) == 1}
+    for first in nodes.all(ast.If):
+        branch, built = first, []
+        while _tests_key(branch.test, keys):
+            built += [n for s in branch.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+            if len(branch.orelse) != 1 or not isinstance(branch.orelse[0], ast.If):
+                break
+            branch = branch.orelse[0]
+        raises = branch.orelse and isinstance(branch.orelse[0], ast.Raise)
+        if not raises or not _tests_key(branch.test, keys) or id(first) in inner:
+            continue
+        if any(_is_module(context.file, call) for call in built):
+            yield context.finding(
+                CODE,
+                Severity.ERROR,
+                info,
+                first,
+                f"{info.name} chooses its attention class by the implementation's name and raises "
+                "for the one that vLLM sets, 'vllm'.",
+                "Keep one attention class that calls the attention interface and build it "
+                "directly.",
+            )
+
+
+def _tests_key(test: ast.expr, keys: frozenset[str]) -> bool:
+    """Is the implementation compared with names, none of them vLLM's?"""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _is_key(test.left, keys):
+        return False
+    if not isinstance(test.ops[0], ast.Eq | ast.In):
+        return False
+    names = [n.value for n in ast.walk(test.comparators[0]) if isinstance(n, ast.Constant)]
+    return bool(names) and "vllm" not in names and all(isinstance(n, str) for n in names)
+
+
+def _is_module(file: FileIndex, call: ast.Call) -> bool:
+    target = file.resolve(dotted_name(call.func))
+    return isinstance(target, ClassInfo) and target.is_module
 
 
 def _get(
@@ -126,10 +193,14 @@ def _finding(context: Context, info: ClassInfo, node: ast.expr, table: str) -> F
 
 
 def _fix(context: Context, table: str) -> Fix | None:
-    if not isinstance(context.file.assignments.get(table), ast.Dict):
+    classes = context.file.assignments.get(table)
+    if not isinstance(classes, ast.Dict):
         return None
     title = f"Build the eager class of {table} directly and delete the table"
-    return Fix("attention_class_table", title, Safety.UNSAFE, {"table": table})
+    named = [v for v in classes.values if isinstance(v, ast.Name)]
+    infos = [i for v in named if isinstance(i := context.file.resolve(v.id), ClassInfo)]
+    data = {key: value for info in infos[::-1] for key, value in compared(context, info).items()}
+    return Fix("attention_class_table", title, Safety.UNSAFE, {"table": table, **data})
 
 
 def _key_names(nodes: Body) -> frozenset[str]:
@@ -157,17 +228,33 @@ def _names_key(node: ast.expr) -> bool:
     )
 
 
+def _has_classes(file: FileIndex, node: ast.expr) -> bool:
+    """Is it a dictionary of classes, written in place or named?"""
+    if isinstance(node, ast.Dict):
+        return _maps_to_classes(file, node)
+    return _holds_classes(file, dotted_name(node))
+
+
 def _holds_classes(file: FileIndex, table: str) -> bool:
     """Is it a dict of this file with classes in it, or, imported, named like one?"""
     last = table.rpartition(".")[2]
     if not table or last == INTERFACE:
         return False
     value = file.assignments.get(table)
-    if not isinstance(value, ast.Dict):
-        return last.upper().endswith("ATTENTION_CLASSES")
-    if any(isinstance(k, ast.Constant) and k.value == "vllm" for k in value.keys):
+    if isinstance(value, ast.Dict):
+        return _maps_to_classes(file, value)
+    if isinstance(value, ast.Call) and dotted_name(value.func) == "dict" and not value.args:
+        keys: list[ast.expr | None] = [ast.Constant(k.arg) for k in value.keywords]
+        return _maps_to_classes(file, ast.Dict(keys, [k.value for k in value.keywords]))
+    return last.upper().endswith("ATTENTION_CLASSES")
+
+
+def _maps_to_classes(file: FileIndex, table: ast.Dict) -> bool:
+    if any(isinstance(k, ast.Constant) and k.value == "vllm" for k in table.keys):
         return False
+    if any(k is None for k in table.keys):
+        return False  # **other
     return any(
         isinstance(file.resolve(dotted_name(v)), ClassInfo) or dotted_name(v) in file.imports
-        for v in value.values
+        for v in table.values
     )

@@ -90,17 +90,20 @@ Unsafe fix. The statements that compute attention move unchanged into a module-l
 function, so the numbers of `attn_implementation="eager"` stay the same; the scale becomes an
 attribute of the module, a configuration and a layer index that the constructor receives are
 kept. It rests on this: other implementations compute the same attention with their own rounding,
-return no weights and ignore a head mask, and no key comes from another sequence. Left alone, with
-the line: ALiBi and other biases, cross-attention, weights that are used for more than being
-returned, and whatever is not plainly softmax of scaled products.
+return no weights and ignore a head mask, and no key comes from another sequence. What is added to
+the scores for a setting that the configuration does not have goes, and the constructor then refuses
+that setting. Left alone, with the line: ALiBi and other biases, cross-attention, weights that are
+used for more than being returned, and whatever is not plainly softmax of scaled products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
+from modelcheck.rules.settings import compared
 from modelcheck.source.attention import Attention, Dispatch
 from modelcheck.source.bodies import headline
 from modelcheck.source.callpath import children
@@ -153,7 +156,7 @@ def _finding(context: Context, attention: Attention, table: str) -> Finding:
         node,
         f"{what} the attention interface ALL_ATTENTION_FUNCTIONS: {effect}.",
         advice,
-        FIX if attention.here else None,
+        replace(FIX, data=compared(context, attention.info)) if attention.here else None,
     )
 
 

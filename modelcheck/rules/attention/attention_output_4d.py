@@ -105,6 +105,7 @@ from modelcheck.source.layers import Role, class_role, dispatching
 
 CODE = "MC115"
 DIMENSIONS = 2  # of what vLLM returns
+RANK = 4  # of what transformers' own attention functions return
 AXES = frozenset(("transpose", "swapaxes", "swapdims", "flatten", "unsqueeze", "size", "unflatten"))
 
 
@@ -142,6 +143,11 @@ def _misuses(attention: Attention) -> Iterator[ast.AST]:
             and _is_misuse(call)
         ):
             yield call
+    for product in nodes.all(ast.BinOp):
+        pair = [product.left, product.right]
+        uses = line < product.lineno <= end and any(_is(side, name) for side in pair)
+        if uses and any(map(_has_four_axes, pair)):
+            yield product
     for assignment in nodes.all(ast.Assign):
         value, target = assignment.value, assignment.targets[0]
         if (
@@ -190,6 +196,15 @@ def _is_misuse(call: ast.Call) -> bool:
     limit = DIMENSIONS + (method == "unsqueeze")
     axes = numbers[:1] if method in ("unsqueeze", "size", "unflatten") else numbers[:2]
     return any(not -limit <= n < limit for n in axes)
+
+
+def _has_four_axes(node: ast.expr) -> bool:
+    """``x[None, None, :, None]``: an operand that is made 4-D in place."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple):
+        return False
+    parts = node.slice.elts
+    kept = [isinstance(p, ast.Slice) or getattr(p, "value", 0) is None for p in parts]
+    return len(parts) == RANK and all(kept)
 
 
 def _number(node: ast.expr) -> int | None:

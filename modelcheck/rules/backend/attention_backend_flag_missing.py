@@ -99,6 +99,7 @@ import re
 from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Fix, Severity
+from modelcheck.rules.backend.config_json import architectures
 from modelcheck.rules.backend.text_models import text_heads, text_models
 from modelcheck.rules.base import Context, all_rules
 from modelcheck.source.basemodel import base_models, has_unknown_base
@@ -122,15 +123,21 @@ def check(context: Context) -> Iterable[Finding]:
             continue
         if context.contract.text_gate and _text_check_opens(file.source.text):
             severity = Severity.INFO
+            why = (
+                "the file's text shows the attention interface"
+                if _TEXT_CALL in file.source.text
+                else "no class in the file's text looks like attention to it"
+            )
             message = (
                 f"{FLAG} is not set; vLLM {context.contract.version} still takes the model "
-                "because the file's text shows the attention interface, releases to 0.29 do not"
+                f"because {why}, releases to 0.29 do not"
             )
         else:
             severity = Severity.ERROR
             message = (
                 f"{FLAG} is not set: vLLM refuses the model "
-                f'("The Transformers implementation of {models[-1].name!r} is not compatible")'
+                f'("The Transformers implementation of {_served(context, models)!r} is not '
+                'compatible")'
             )
         fix = _fix(context, root)
         yield context.finding(
@@ -143,6 +150,12 @@ def check(context: Context) -> Iterable[Finding]:
             + ("." if fix else ", once all its attention goes through the interface."),
             fix,
         )
+
+
+def _served(context: Context, models: list[ClassInfo]) -> str:
+    """The class of which vLLM speaks: the architecture of config.json, where it is one of them."""
+    wanted = architectures(context.repo) if context.repo is not None else []
+    return next((m.name for m in models if m.name in wanted[:1]), models[-1].name)
 
 
 def _families(context: Context) -> dict[ClassInfo, list[ClassInfo]]:

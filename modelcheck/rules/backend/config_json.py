@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from modelcheck.findings import Finding, Fix, Severity, Span
 from modelcheck.rules.base import Context
@@ -73,6 +74,11 @@ def reference_to(info: ClassInfo) -> str:
     return f"{stem}.{info.name}"
 
 
+def _is_inside(repo: Repo, info: ClassInfo) -> bool:
+    """Is it a class of the repo's folder, not one of the installed transformers?"""
+    return Path(info.file.path).resolve().is_relative_to(repo.folder.resolve())
+
+
 def config_class(repo: Repo) -> ClassInfo | None:
     """The one configuration class that the repo's files define or import from a sibling.
 
@@ -82,7 +88,7 @@ def config_class(repo: Repo) -> ClassInfo | None:
     for file in repo.files:
         for name in {*file.classes, *file.imports}:
             info = file.resolve(name) if name.endswith("Config") else None
-            if isinstance(info, ClassInfo) and info.kind == "config":
+            if isinstance(info, ClassInfo) and info.kind == "config" and _is_inside(repo, info):
                 found[info.name] = info
     wanted = repo.config.get("model_type")
     matching = [

@@ -74,6 +74,8 @@ def check(context: Context) -> Iterable[Finding]:
         info = base.info
         if has_unknown_base(info) or info.find_method(GETTER) or info.find_method("__getattr__"):
             continue
+        if not info.self_assignments:
+            continue  # it builds nothing: what is built inherits from it
         declared = info.find_attribute("_input_embed_layer")
         name = DEFAULT
         if declared is not None:

@@ -3,8 +3,8 @@
 What it does
 ------------
 Looks for a causal language model whose head, one linear layer, has another name, and whose
-weight a checkpoint has: nothing ties it to the embeddings. With a checkpoint at hand, MC325
-compares the names themselves.
+weight a checkpoint has: nothing ties it to the embeddings. A checkpoint at hand is looked into
+instead.
 
 Why it matters
 --------------
@@ -227,15 +227,16 @@ class ToyForCausalLM(ToyPreTrainedModel):
 
 Fix safety
 ----------
-No fix: the checkpoint's keys change with the name.
+Unsafe: the attribute gets another name, which other code may ask for. transformers is told of the
+renaming, so checkpoints are read and written with the old name.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from modelcheck.findings import Finding, Severity
+from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.graph.configs import config_value
 from modelcheck.rules.backend._head_input import head_calls
 from modelcheck.rules.base import Context
@@ -253,18 +254,9 @@ IGNORED = "_keys_to_ignore_on_load_unexpected"
 
 def check(context: Context) -> Iterable[Finding]:
     """Look at the head of every causal language model."""
-    if context.repo is not None and context.repo.checkpoint is not None:
-        return
-    for info in context.file.classes.values():
-        if "forward" not in info.methods or not is_language_head(info):
-            continue
-        heads = {attr for attr, _ in head_calls(info)}
-        if len(heads) != 1 or HEAD in heads or any(c.attr == HEAD for c in children(info)):
-            continue
-        name = heads.pop()
-        if info.find_attribute(IGNORED) is not None or _may_be_tied(context, info, name):
-            continue
+    for info, name in misnamed_heads(context):
         statement, _ = info.self_assignments[name]
+        title = f"call it {HEAD}; checkpoints keep {name}"
         yield context.finding(
             CODE,
             Severity.ERROR,
@@ -273,7 +265,28 @@ def check(context: Context) -> Iterable[Finding]:
             f"vLLM calls its head {HEAD} and has no place for {name}.weight of a checkpoint: the "
             "load fails",
             f"Call it {HEAD}; old checkpoints need their key renamed.",
+            Fix("head_name", title, Safety.UNSAFE, {"name": name}),
         )
+
+
+def misnamed_heads(context: Context) -> Iterator[tuple[ClassInfo, str]]:
+    """The causal models whose head has another name, with that name, if checkpoints have it."""
+    checkpoint = context.repo.checkpoint if context.repo is not None else None
+    for info in context.file.classes.values():
+        if "forward" not in info.methods or not is_language_head(info):
+            continue
+        heads = {attr for attr, _ in head_calls(info)}
+        if len(heads) != 1 or HEAD in heads or any(c.attr == HEAD for c in children(info)):
+            continue
+        name = heads.pop()
+        if info.find_attribute(IGNORED) is not None:
+            continue
+        if checkpoint is None:
+            saved = not _may_be_tied(context, info, name)
+        else:
+            saved = f"{name}.weight" in checkpoint.keys
+        if saved:
+            yield info, name
 
 
 def _may_be_tied(context: Context, info: ClassInfo, name: str) -> bool:

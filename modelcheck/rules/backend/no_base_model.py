@@ -82,12 +82,16 @@ from modelcheck.findings import Finding, Severity
 from modelcheck.rules.backend.config_json import config_finding, config_repo
 from modelcheck.rules.base import Context
 from modelcheck.source.basemodel import (
+    auto_map_class,
+    forward_of,
     has_unknown_base,
     is_head,
     is_language_head,
     is_root,
 )
+from modelcheck.source.bodies import body
 from modelcheck.source.classes import ClassInfo, dotted_name
+from modelcheck.source.repo import Repo
 
 CODE = "MC307"
 KEY = "AutoModel"
@@ -126,7 +130,7 @@ def check(context: Context) -> Iterable[Finding]:
 def _in_config(context: Context) -> Iterable[Finding]:
     repo = config_repo(context)
     name = repo.auto_map.get(KEY, "").rpartition(".")[2] if repo is not None else ""
-    if repo is not None and any(word in name for word in HEAD_WORDS):
+    if repo is not None and (any(word in name for word in HEAD_WORDS) or _gives_logits(repo)):
         yield config_finding(
             context,
             repo,
@@ -137,6 +141,16 @@ def _in_config(context: Context) -> Iterable[Finding]:
             f"Name the headless base model under {KEY}.",
             class_name=name,
         )
+
+
+def _gives_logits(repo: Repo) -> bool:
+    """Does the class under AutoModel, a head by its name, put logits into what it returns?"""
+    info = auto_map_class(repo, KEY)
+    forward = forward_of(info) if info is not None and is_head(info) else None
+    if info is None or forward is None:
+        return False
+    calls = body(info.file, forward).all(ast.Call)
+    return any(keyword.arg == "logits" for call in calls for keyword in call.keywords)
 
 
 def _holds_everything(info: ClassInfo) -> bool:

@@ -3,7 +3,7 @@
 What it does
 ------------
 Looks up what the `AutoModel...` entries of `auto_map` name: a file of the repository, a class
-in it, a `PreTrainedModel`.
+in it, a `PreTrainedModel`. `AutoConfig` has to name a class of a file that is there, too.
 
 Why it matters
 --------------
@@ -58,6 +58,7 @@ from modelcheck.source.repo import Repo
 
 CODE = "MC324"
 BASE = "AutoModel"
+CONFIG = "AutoConfig"
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -65,6 +66,18 @@ def check(context: Context) -> Iterable[Finding]:
     repo = config_repo(context)
     if repo is None:
         return
+    config = repo.auto_map.get(CONFIG)
+    problem = _problem(repo, config) if config is not None else ""
+    if problem:
+        yield config_finding(
+            context,
+            repo,
+            CODE,
+            Severity.ERROR,
+            ["auto_map", CONFIG],
+            f"auto_map names for {CONFIG} what cannot be the configuration: {problem}",
+            'Name the class as "<file without .py>.<class>", in a file of the repository.',
+        )
     entries = {k: v for k, v in repo.auto_map.items() if k.startswith(BASE)}
     problems = {key: _problem(repo, reference) for key, reference in entries.items()}
     importable = [key for key, problem in problems.items() if not problem]

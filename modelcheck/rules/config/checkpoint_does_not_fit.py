@@ -60,6 +60,7 @@ from collections.abc import Iterable, Iterator
 
 from modelcheck.findings import Finding, Severity
 from modelcheck.rules.backend.config_json import architectures
+from modelcheck.rules.backend.head_not_lm_head import misnamed_heads
 from modelcheck.rules.base import Context
 from modelcheck.rules.config._weights import generic_names, is_judged, module_name, unfilled
 from modelcheck.rules.plans._models import PlannedModel, planned_models
@@ -69,6 +70,7 @@ from modelcheck.source.classes import ClassInfo, dotted_name
 
 CODE = "MC325"
 SHOWN = 3
+RENAMES = "register_checkpoint_conversion_mapping"
 HEADS = ("ForCausalLM", "LMHeadModel", "Model")
 
 
@@ -82,6 +84,8 @@ def check(context: Context) -> Iterable[Finding]:
     served = architectures(repo)[:1]
     if "quantization_config" in repo.config or not (served and served[0].endswith(HEADS)):
         return  # other names, or a head that is not looked at
+    if RENAMES in context.file.source.text:
+        return  # its checkpoints have the names that it renames
     for models in planned_models(context):
         if all(is_judged(model) for model in models):
             yield from _compared(context, models, checkpoint)
@@ -92,7 +96,9 @@ def _compared(
 ) -> Iterator[Finding]:
     info = models[0].info
     known = [generic_names(model) for model in models]
-    names = {key: module_name(models[0], key, context.repo) for key in checkpoint.keys}
+    heads = tuple(f"{name}." for _, name in misnamed_heads(context))  # another rule's
+    keys = [key for key in checkpoint.keys if not key.startswith(heads)]
+    names = {key: module_name(models[0], key, context.repo) for key in keys}
     unknown = sorted(
         key for key, name in names.items() if name and not any(k.takes(name) for k in known)
     )

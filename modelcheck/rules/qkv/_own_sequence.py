@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Set
 
 from modelcheck.findings import Fix, Safety
 from modelcheck.rules.base import Context
-from modelcheck.source.bodies import body, callee_name, nodes_of
-from modelcheck.source.classes import ClassInfo, dotted_name
+from modelcheck.source.bodies import body, nodes_of
+from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name
 
 ARGUMENT = "key_value_states"
 
@@ -22,21 +23,41 @@ def own_sequence(context: Context, info: ClassInfo) -> Fix | None:
         *context.file.functions.values(),
         *(f for c in classes for f in c.methods.values()),
     ]
-    if any(k.arg == ARGUMENT for f in functions for k in body(context.file, f).all(ast.keyword)):
-        return None
     built = {
         name
         for owner in classes
         for name, (_, value) in owner.self_assignments.items()
         if any(_builds(context, node, info) for node in nodes_of(value or ast.Pass()))
     }
-    for owner in classes:
-        for function in owner.methods.values():
-            for call in body(context.file, function).all(ast.Call):
-                if callee_name(call) in built and len(call.args) > 1:
-                    return None  # by position
+    calls = [
+        (name, call)
+        for f in functions
+        for name, call in body(context.file, f).calls
+        if name in built
+    ]
+    if any(k.arg == ARGUMENT for f in functions for k in body(context.file, f).all(ast.keyword)):
+        return _class_of_its_own(info, forward, built, calls)
+    if any(len(call.args) > 1 for _, call in calls):
+        return _class_of_its_own(info, forward, built, calls)  # it may be given by position
     title = f"take out {ARGUMENT}, which nothing in this file gives"
     return Fix("own_sequence", title, Safety.UNSAFE, {"argument": ARGUMENT})
+
+
+def _class_of_its_own(
+    info: ClassInfo, forward: FunctionNode, built: Set[str], calls: Iterable[tuple[str, ast.Call]]
+) -> Fix | None:
+    """The fix where some attributes are always given the keys of another sequence, some never."""
+    place = [a.arg for a in forward.args.args].index(ARGUMENT) - 1
+    given: dict[str, set[bool]] = {name: set() for name in built}
+    for name, call in calls:
+        words = [k.arg for k in call.keywords]
+        given[name].add(ARGUMENT in words or len(call.args) > place)
+    if {frozenset(each) for each in given.values()} != {frozenset({True}), frozenset({False})}:
+        return None
+    cross = sorted(name for name, each in given.items() if True in each)
+    title = f"give {', '.join(cross)} a class of its own, and take {ARGUMENT} out of {info.name}"
+    data = {"argument": ARGUMENT, "attributes": ",".join(cross)}
+    return Fix("cross_attention_class", title, Safety.UNSAFE, data)
 
 
 def _builds(context: Context, node: ast.AST, info: ClassInfo) -> bool:

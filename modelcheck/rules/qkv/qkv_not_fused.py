@@ -99,8 +99,9 @@ Fix safety
 ----------
 Safe for branches on `config.pretraining_tp > 1`, which go, where the configuration says 1; unsafe
 where it may say more. Unsafe for branches on `key_value_states`, which go where nothing in the file
-gives them, and for one input to each projection, which become one where every call in the file
-gives the same. No other fix yet: arithmetic has to move behind the last projection by hand.
+gives them (attention that is always given them keeps the branches, in a subclass), and for one
+input to each projection, which become one where every call in the file gives the same. No other
+fix yet: arithmetic has to move behind the last projection by hand.
 """
 
 from collections.abc import Iterator

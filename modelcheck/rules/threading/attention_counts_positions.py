@@ -2,8 +2,9 @@
 
 What it does
 ------------
-Reports a dispatching attention that hands a value made with `arange` to a submodule or function
-for rotary or position embeddings, and whose forward never reads `position_ids`.
+Reports a dispatching attention whose forward never reads `position_ids` and hands a value made
+with `arange` to a submodule or function for rotary or position embeddings, or a length to a
+submodule for them that counts up to it.
 
 Why it matters
 --------------
@@ -148,8 +149,12 @@ from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Severity
 from modelcheck.rules.base import Context
+from modelcheck.rules.threading.position_ids_ignored import counts_alone
+from modelcheck.rules.threading.rope_by_length import is_length
 from modelcheck.source.attention import Attention
 from modelcheck.source.bodies import body, callee_name
+from modelcheck.source.callpath import children
+from modelcheck.source.classes import ClassInfo, is_self_attribute
 from modelcheck.source.layers import Role, class_role, dispatching
 
 CODE = "MC205"
@@ -189,10 +194,22 @@ def _counted(attention: Attention) -> ast.AST | None:
     for call in nodes.all(ast.Call):
         if not ROTARY.search(callee_name(call)):
             continue
-        for value in (*call.args, *(k.value for k in call.keywords)):
+        values = (*call.args, *(k.value for k in call.keywords))
+        for value in values:
             if _counts(value) or (isinstance(value, ast.Name) and value.id in counted):
                 return call
+        lengths = any(is_length(value, nodes.all(ast.Assign)) for value in values)
+        if lengths and is_self_attribute(call.func) and _counts_inside(attention, call):
+            return call
     return None
+
+
+def _counts_inside(attention: Attention, call: ast.Call) -> bool:
+    """Does the submodule call `arange` on the way, and take no positions?"""
+    attr = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    built = [c.cls for c in children(attention.info) if c.attr == attr]
+    known = [c for c in built if isinstance(c, ClassInfo) and c.find_method("forward")]
+    return bool(known) and len(known) == len(built) and all(map(counts_alone, known))
 
 
 def _counts(node: ast.expr) -> bool:

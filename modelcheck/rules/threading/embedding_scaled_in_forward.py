@@ -3,7 +3,7 @@
 What it does
 ------------
 Reports a base model that multiplies or divides the embeddings inside `if inputs_embeds is None:`,
-by something that is not known to be 1.
+itself or in a method that it calls there, by something that is not known to be 1.
 
 Why it matters
 --------------
@@ -222,12 +222,13 @@ from collections.abc import Collection, Iterable, Iterator
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
-from modelcheck.source.bodies import body
+from modelcheck.source.bodies import body, callee_name
 from modelcheck.source.callpath import hops
-from modelcheck.source.classes import ClassInfo, FunctionNode
+from modelcheck.source.classes import ClassInfo, FunctionNode, is_self_attribute
 from modelcheck.source.layers import dispatching
 
 CODE = "MC204"
+FIX = Fix("scaled_embedding", "scale in the embedding itself")
 EMBEDS = ("inputs_embeds", "input_embeds")
 
 
@@ -251,7 +252,7 @@ def check(context: Context) -> Iterable[Finding]:
                 "inputs_embeds, which vLLM passes for prompt embeddings, multimodal input and "
                 "drafters, the scale is missing.",
                 "Scale in the forward of an nn.Embedding subclass.",
-                Fix("scaled_embedding", "scale in the embedding itself"),
+                None if _in_method(node) else FIX,
             )
 
 
@@ -263,7 +264,7 @@ def _scaled(context: Context, model: ClassInfo, function: FunctionNode) -> Itera
             made, given = given, made
         elif not _tests_embeds(choice.test):
             continue
-        if _is_embeds(given) and _is_product(made, lookups):
+        if _is_embeds(given) and (_is_product(made, lookups) or _method_scales(model, made)):
             yield choice
     for branch in body(context.file, function).all(ast.If):
         if not _tests_embeds(branch.test):
@@ -275,9 +276,29 @@ def _scaled(context: Context, model: ClassInfo, function: FunctionNode) -> Itera
             elif (
                 isinstance(statement, ast.Assign)
                 and _is_embeds(statement.targets[0])
-                and _is_product(statement.value, lookups)
+                and (
+                    _is_product(statement.value, lookups) or _method_scales(model, statement.value)
+                )
             ):
                 yield statement
+
+
+def _in_method(node: ast.AST) -> bool:
+    """Is the product in another function, out of the fixer's sight?"""
+    value = node.value if isinstance(node, ast.Assign) else getattr(node, "body", None)
+    return isinstance(value, ast.Call) and is_self_attribute(value.func)
+
+
+def _method_scales(model: ClassInfo, value: ast.expr) -> bool:
+    """Is it a method of the model that returns scaled embeddings?"""
+    if not isinstance(value, ast.Call) or not is_self_attribute(value.func):
+        return False
+    hit = model.find_method(callee_name(value))
+    if hit is None:
+        return False
+    lookups = {hop.call for hop in hops(model) if hop.function is hit[1]}
+    returned = [s.value for s in body(hit[0].file, hit[1]).all(ast.Return) if s.value is not None]
+    return bool(returned) and all(_is_product(v, lookups) for v in returned)
 
 
 def _is_product(value: ast.expr, lookups: Collection[ast.expr]) -> bool:

@@ -223,18 +223,22 @@ is now heard. Refused where they are not one row, counted in one statement.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
-from modelcheck.source.bodies import Body, body, callee_name
-from modelcheck.source.callpath import hops, is_head_model, text_models
-from modelcheck.source.classes import ClassInfo, FunctionNode, Signature
+from modelcheck.source.bodies import Body, body, callee_name, reached_methods
+from modelcheck.source.callpath import Hop, children, hops, is_head_model, text_models
+from modelcheck.source.classes import ClassInfo, FunctionNode, Signature, is_self_attribute
 from modelcheck.source.layers import layer_attentions
 
 CODE = "MC202"
+FIX = Fix("positions_honoured", "use position_ids where it is given")
 POSITIONS = "position_ids"
+GIVEN = frozenset((POSITIONS, "position_embeddings", "cache_position", "positions"))
 _COUNTERS = frozenset(("arange", "cumsum"))
+_TABLE = re.compile(r"rotary|rope|position|wpe", re.IGNORECASE)
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -258,8 +262,13 @@ def check(context: Context) -> Iterable[Finding]:
                 f"{model.name}.forward ignores position_ids and counts positions itself: "
                 "vLLM's requests all get the wrong ones.",
                 "Count positions only where position_ids is None, and use position_ids.",
-                Fix("positions_honoured", "use position_ids where it is given"),
+                None if _elsewhere(source) else FIX,
             )
+
+
+def _elsewhere(source: ast.AST) -> bool:
+    """Are the positions counted in a method or a submodule, out of the fixer's sight?"""
+    return isinstance(source, ast.Call) and is_self_attribute(source.func)
 
 
 def _reads_positions(function: FunctionNode, nodes: Body) -> bool:
@@ -298,7 +307,7 @@ def _counted(model: ClassInfo, function: FunctionNode, nodes: Body) -> ast.AST |
     if Signature.of(function).names("cache_position"):
         origin["cache_position"] = function.args
     for assignment in nodes.all(ast.Assign):
-        source = _counter(assignment.value, origin)
+        source = _counter(assignment.value, origin) or _counted_by(model, assignment.value)
         if source is None or _makes_mask(assignment.value):
             continue
         for target in assignment.targets:
@@ -313,7 +322,43 @@ def _counted(model: ClassInfo, function: FunctionNode, nodes: Body) -> ast.AST |
             source = _counter(value, origin)
             if source is not None:
                 return source if hasattr(source, "lineno") else hop.call
+        if _TABLE.search(hop.attr) and _counts_itself(model, hop):
+            return hop.call
     return None
+
+
+def _counted_by(model: ClassInfo, value: ast.expr) -> ast.AST | None:
+    """The call of a method of the model that returns counted positions."""
+    if not isinstance(value, ast.Call) or not is_self_attribute(value.func):
+        return None
+    hit = model.find_method(callee_name(value))
+    if hit is None or "mask" in callee_name(value):
+        return None
+    owner, function = hit
+    nodes = body(owner.file, function)
+    if nodes.mentions(frozenset((POSITIONS,))) or nodes.called().isdisjoint(_COUNTERS):
+        return None
+    returned = [s.value for s in nodes.all(ast.Return) if s.value is not None]
+    origin: dict[str, ast.AST] = {}
+    for assignment in nodes.all(ast.Assign):
+        if _counter(assignment.value, origin) is not None:
+            origin |= {t.id: value for t in assignment.targets if isinstance(t, ast.Name)}
+    return value if returned and all(_counter(v, origin) is not None for v in returned) else None
+
+
+def _counts_itself(model: ClassInfo, hop: Hop) -> bool:
+    """Does a rotary submodule count positions, because it is given none?"""
+    built = [c.cls for c in children(model) if c.attr == hop.attr]
+    known = [c for c in built if isinstance(c, ClassInfo) and c.find_method("forward")]
+    return bool(known) and len(known) == len(built) and all(map(counts_alone, known))
+
+
+def counts_alone(info: ClassInfo) -> bool:
+    """Does a forward call `arange`, itself or in a method, and take no positions?"""
+    reached = reached_methods(info)
+    if any(Signature.of(function).names(name) for _, function in reached[:1] for name in GIVEN):
+        return False
+    return any("arange" in body(owner.file, f).called() for owner, f in reached)
 
 
 def _makes_mask(value: ast.expr) -> bool:

@@ -83,7 +83,7 @@ the call; the table remembered the longest of all calls.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from modelcheck.findings import Finding, Fix, Safety, Severity
 from modelcheck.rules.base import Context
@@ -180,13 +180,15 @@ def _asked_by_length(context: Context, function: FunctionNode) -> ast.Call | Non
         if not is_self_attribute(call.func):
             continue
         given = [k.value for k in call.keywords if k.arg == LENGTH]
-        if given and isinstance(given[0], ast.Name) and _is_length(nodes.all(ast.Assign), given[0]):
+        if given and is_length(given[0], nodes.all(ast.Assign)):
             return call
     return None
 
 
-def _is_length(assignments: list[ast.Assign], name: ast.Name) -> bool:
-    """Is it assigned from shapes, and from no positions?"""
+def is_length(name: ast.expr, assignments: Sequence[ast.Assign]) -> bool:
+    """Is it a local that is assigned from shapes, and from no positions?"""
+    if not isinstance(name, ast.Name):
+        return False
     values = [a.value for a in assignments if any(_same(t, name) for t in a.targets)]
     mentioned = {
         part

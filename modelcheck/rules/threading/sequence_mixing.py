@@ -2,8 +2,9 @@
 
 What it does
 ------------
-Reports convolutions over more than one position (`nn.Conv1d`, `conv1d`), recurrent layers
-(`nn.LSTM`, `nn.GRU`, `nn.RNN`), `torch.roll`, Fourier transforms and token shifts below a text
+Reports convolutions over more than one position (`nn.Conv1d`, `nn.Conv2d`, `conv1d`), recurrent
+layers (`nn.LSTM`, `nn.GRU`, `nn.RNN`), `torch.roll`, Fourier transforms and token shifts, also in
+functions of the file, and statistics of a layer's `hidden_states` over its tokens, below a text
 model that vLLM builds. A model whose layers do not all attend is MC112's.
 
 Why it matters
@@ -226,10 +227,11 @@ from modelcheck.findings import Finding, Severity
 from modelcheck.rules.backend.text_models import text_models
 from modelcheck.rules.base import Context
 from modelcheck.rules.modules import Tree, trees
+from modelcheck.rules.threading._token_statistics import over_tokens
 from modelcheck.source.bodies import Body, body, callee_name, reached_methods
 from modelcheck.source.callpath import Child, children, hops
 from modelcheck.source.classes import ClassInfo, dotted_name
-from modelcheck.source.layers import dispatching
+from modelcheck.source.layers import dispatching, layer_attentions
 
 CODE = "MC203"
 RECURRENT = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
@@ -242,9 +244,13 @@ def check(context: Context) -> Iterable[Finding]:
     """Look at the modules below the text models whose attention vLLM serves."""
     if not any(dispatching(context.file)) or any(_lacks_layers(g[0]) for g in trees(context)):
         return
-    below = _below([base.info for base in text_models(context)])
+    models = [base.info for base in text_models(context)]
+    below = _below(models) - _never_built(context, models)
+    layers = {c.cls for model in models for c, _ in layer_attentions(model)}
     for info in context.file.classes.values():
         found = next(_mixing(info), None) if info in below else None
+        if found is None and info in layers:
+            found = over_tokens(info)
         if found is None:
             continue
         node, what = found
@@ -257,6 +263,15 @@ def check(context: Context) -> Iterable[Finding]:
             "row.",
             "Mix tokens in attention only; such a model needs an implementation in vLLM itself.",
         )
+
+
+def _never_built(context: Context, models: list[ClassInfo]) -> frozenset[ClassInfo]:
+    """The file's classes that the models' configuration has no use for, where it tells."""
+    found = [tree for group in trees(context) for tree in group]
+    if not {*models} <= {tree.model for tree in found} or any(tree.doubt for tree in found):
+        return frozenset()
+    built = {module.info for tree in found for module in tree.modules}
+    return frozenset(context.file.classes.values()) - built
 
 
 def _lacks_layers(tree: Tree) -> bool:
@@ -285,14 +300,29 @@ def _mixing(info: ClassInfo) -> Iterator[tuple[ast.AST, str]]:
         if owner.file is not info.file:
             continue
         nodes = body(owner.file, function)
-        if not nodes.called().isdisjoint(SHIFTS):
-            yield from ((n, "shifts tokens, which") for n in _shifted(nodes, info))
+        yield from _mixed_in(nodes, info)
         for call in nodes.all(ast.Call):
-            full = owner.file.qualify(dotted_name(call.func))
-            if full in FUNCTIONS or full.startswith(FOURIER):
-                yield call, f"calls {dotted_name(call.func)}, which"
-            elif callee_name(call) in ("pad", "ZeroPad2d") and _is_shift(call):
-                yield call, "shifts tokens, which"
+            helper = info.file.functions.get(dotted_name(call.func))
+            if helper is not None and any(_mixed_in(body(info.file, helper), info)):
+                yield call, f"calls {helper.name}, which"
+
+
+def _mixed_in(nodes: Body, info: ClassInfo) -> Iterator[tuple[ast.AST, str]]:
+    """What mixes tokens in one function."""
+    if not nodes.called().isdisjoint(SHIFTS):
+        yield from ((n, "shifts tokens, which") for n in _shifted(nodes, info))
+    for call in nodes.all(ast.Call):
+        full = info.file.qualify(dotted_name(call.func))
+        if (full in FUNCTIONS and not _of_features(call)) or full.startswith(FOURIER):
+            yield call, f"calls {dotted_name(call.func)}, which"
+        elif callee_name(call) in ("pad", "ZeroPad2d") and _is_shift(call):
+            yield call, "shifts tokens, which"
+
+
+def _of_features(call: ast.Call) -> bool:
+    """Does ``torch.roll`` turn the last axis?"""
+    axes = [*call.args[2:3], *(k.value for k in call.keywords if k.arg == "dims")]
+    return callee_name(call) == "roll" and [_literal(a) for a in axes] in ([-1], [(-1,)])
 
 
 def _shifted(nodes: Body, info: ClassInfo) -> Iterator[ast.expr]:
@@ -337,14 +367,23 @@ def _mixer(child: Child) -> str:
         return child.type_name.rpartition(".")[2]
     if child.type_name == "torch.nn.Conv1d" and _kernel(child.call) != 1:
         return "Conv1d"
+    if child.type_name == "torch.nn.Conv2d" and _along_tokens(_kernel(child.call)):
+        return "Conv2d"
     return ""
 
 
+def _along_tokens(kernel: object) -> bool:
+    """Does a 2-D kernel reach over several tokens, however they are laid out: (2, 1), or 3?"""
+    if isinstance(kernel, tuple):
+        return len(kernel) == 2 and kernel[1] == 1 and _along_tokens(kernel[0])
+    return isinstance(kernel, int) and kernel > 1
+
+
 def _kernel(call: ast.Call) -> object:
-    """The kernel size where it is written as a number."""
+    """The kernel size where it is written in numbers."""
     named = [k.value for k in call.keywords if k.arg == "kernel_size"]
     node = call.args[2] if len(call.args) > 2 else (named[0] if named else None)
-    return node.value if isinstance(node, ast.Constant) else None
+    return _literal(node) if node is not None else None
 
 
 def _is_shift(call: ast.Call) -> bool:

@@ -74,12 +74,13 @@ Safe: the attribute is read with `getattr` and the default that transformers 4 g
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, callee_name, self_name
-from modelcheck.source.classes import ClassInfo, FunctionNode, is_self_attribute
+from modelcheck.source.classes import ClassInfo, FunctionNode, dotted_name, is_self_attribute
 from modelcheck.versions.api_data import CONFIG_DEFAULTS
 from modelcheck.versions.configs import config_of, given, is_config, names_of
 from modelcheck.versions.heads import is_head
@@ -90,6 +91,7 @@ from modelcheck.versions.table import Kind, removed
 CODE = "MC909"
 WARNING = "warn_if_padding_and_no_attention_mask"
 WARNED = "pad_token_id"
+_MODEL_CONFIG = re.compile(r"(?<!generation_)config\w*$")
 
 
 def check(context: Context) -> Iterable[Finding]:
@@ -109,16 +111,16 @@ def _reads(
 ) -> Iterable[Finding]:
     known = removed(Kind.CONFIG_ATTRIBUTE)
     seen: set[str] = set()
-    for node in body(context.file, init).all(ast.Attribute):
-        if not isinstance(node.ctx, ast.Load):
+    for node in body(context.file, init).reads_of(known.keys()):
+        if not isinstance(node.ctx, ast.Load) or not is_config(node.value):
             continue
-        change = known.get(node.attr)
-        if change is None or not is_config(node.value) or not release.lacks(change.until):
-            continue
-        if node not in runs_always(init):
+        change = known[node.attr]
+        if not release.lacks(change.until):
             continue
         config = config_of(info)
         if config is None or node.attr in seen or not _is_undefined(context, config, node.attr):
+            continue
+        if node not in runs_always(init):
             continue
         if _written(init.body, node.attr):
             continue
@@ -142,13 +144,15 @@ def _warns(
 
     It does so when there is no attention mask, and vLLM never gives one.
     """
+    nodes = body(context.file, forward)
+    if WARNING not in nodes.called():
+        return
     change = removed(Kind.CONFIG_ATTRIBUTE)[WARNED]
     config = config_of(info)
     if config is None or not release.lacks(change.until) or info.find_method(WARNING):
         return
     if not _is_undefined(context, config, WARNED):
         return
-    nodes = body(context.file, forward)
     asked = {n for test in nodes.all(ast.If) if _names(test.test, WARNED) for n in ast.walk(test)}
     for call in nodes.all(ast.Call):
         if call in asked:
@@ -181,7 +185,21 @@ def _names(test: ast.expr, name: str) -> bool:
 
 def _is_undefined(context: Context, config: ClassInfo, name: str) -> bool:
     names = names_of(config)
-    return names is not None and name not in names and name not in given(context)
+    if names is None or name in names or name in given(context):
+        return False
+    return not _written_to_a_copy(context, name)
+
+
+def _written_to_a_copy(context: Context, name: str) -> bool:
+    """Does a model give the attribute to a configuration that it hands on (T5's is_decoder)?"""
+    return any(
+        node.attr == name
+        and isinstance(node.ctx, ast.Store)
+        and _MODEL_CONFIG.search(dotted_name(node.value))
+        for info in context.file.classes.values()
+        for method in info.methods.values()
+        for node in body(context.file, method).some(ast.Attribute)
+    )
 
 
 def _fix(name: str) -> Fix | None:

@@ -66,7 +66,7 @@ from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import body, nodes_of, reached_methods
 from modelcheck.source.classes import ClassInfo, dotted_name
-from modelcheck.versions.configs import given
+from modelcheck.versions.configs import config_of, given
 from modelcheck.versions.judged import judged
 from modelcheck.versions.table import Kind, removed
 
@@ -122,15 +122,15 @@ def _is_table(node: ast.AST) -> bool:
 def _lookup(context: Context, info: ClassInfo) -> ast.Subscript | None:
     """The lookup in the constructor that meets "default"."""
     functions = [f for owner, f in reached_methods(info, "__init__") if owner.file is context.file]
-    nodes = [node for f in functions for node in nodes_of(f)]
-    if any(isinstance(node, ast.Try) for node in nodes):
+    bodies = [body(context.file, f) for f in functions]
+    lookups = [n for nodes in bodies for n in nodes.some(ast.Subscript) if _is_table(n.value)]
+    if not lookups or any(nodes.some(ast.Try) for nodes in bodies):
         return None
-    lookups = [n for n in nodes if isinstance(n, ast.Subscript) and _is_table(n.value)]
     for node in lookups:
         if isinstance(node.slice, ast.Constant) and node.slice.value == DEFAULT:
             return node
-    values = [n for n in nodes if isinstance(n, ast.Constant) and n.value == DEFAULT]
-    if not lookups or not values or _treated_apart(context, info) or _other_type(context):
+    values = [n for nodes in bodies for n in nodes.some(ast.Constant) if n.value == DEFAULT]
+    if not values or _treated_apart(context, info) or _other_type(context, info):
         return None
     assigned = [
         n
@@ -155,13 +155,19 @@ def _treated_apart(context: Context, info: ClassInfo) -> bool:
     )
 
 
-def _other_type(context: Context) -> bool:
-    """Does config.json name a rope type other than the default?"""
+def _other_type(context: Context, info: ClassInfo) -> bool:
+    """Does config.json, or the configuration class, name a rope type other than the default?"""
     values = given(context)
-    for key in ("rope_scaling", "rope_parameters"):
-        settings = values.get(key)
-        if isinstance(settings, dict):
-            kind = settings.get("rope_type", settings.get("type", DEFAULT))
-            if kind != DEFAULT:
-                return True
-    return False
+    settings = [v for v in map(values.get, ("rope_scaling", "rope_parameters")) if v]
+    kinds = [v.get("rope_type", v.get("type", DEFAULT)) for v in settings if isinstance(v, dict)]
+    if kinds:
+        return any(kind != DEFAULT for kind in kinds)
+    config = config_of(info)
+    return config is not None and any(
+        isinstance(key, ast.Constant)
+        and key.value in ("rope_type", "type")
+        and not (isinstance(value, ast.Constant) and value.value == DEFAULT)
+        for node in nodes_of(config.node)
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+    )

@@ -4,7 +4,8 @@ What it does
 ------------
 Two reads in a constructor, where the configuration class is in sight:
 
-- `config.rope_scaling["type"]`: the key is there only when config.json itself writes it.
+- `config.rope_scaling["type"]` or `["factor"]`: the key is there only when config.json itself
+  writes it.
 - `config.rope_theta`, where the class sets no `rope_theta`, and config.json's value (if any) is
   moved into `rope_parameters` when the configuration is made.
 
@@ -15,9 +16,9 @@ Why it matters
 --------------
 transformers 5 keeps all rope settings in `config.rope_parameters`, under `rope_type` and
 `rope_theta`. `config.rope_scaling` is the same dictionary under its old name and is filled with
-`rope_type: default`, so that `rope_scaling is None` no longer holds and `["type"]` raises
-KeyError, in vLLM (all releases that run on it) as elsewhere; vLLM fills it too when the
-configuration class does not.
+`rope_type: default`, so that `rope_scaling is None` no longer holds and `["type"]`, like
+`["factor"]`, raises KeyError, in vLLM (all releases that run on it) as elsewhere; vLLM fills it
+too when the configuration class does not.
 
 Example
 -------
@@ -71,7 +72,7 @@ from collections.abc import Iterable, Iterator
 
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
-from modelcheck.source.bodies import body, reached_methods
+from modelcheck.source.bodies import body, callee_name, reached_methods
 from modelcheck.source.classes import ClassInfo, FunctionNode, is_self_attribute
 from modelcheck.versions.configs import config_of, given, is_config, names_of
 from modelcheck.versions.judged import judged
@@ -80,13 +81,19 @@ from modelcheck.versions.reach import runs_always
 CODE = "MC903"
 SINCE = "5.0"
 OLD, NEW = "rope_scaling", "rope_parameters"
+KEYS = {  # that a filled rope_scaling lacks: how it is said, what to read instead
+    "type": ("rope_type, never with type", f'config.{NEW}["rope_type"]'),
+    "factor": ("the type default, which has no factor", f'config.{NEW}.get("factor")'),
+}
 THETA = ("rope_theta", "rotary_emb_base")  # vLLM takes the second for the first
 
 
 def check(context: Context) -> Iterable[Finding]:
     """One finding for each read."""
     text = context.file.source.text
-    if not judged(context).lacks(SINCE) or not (OLD in text or "rope_theta" in text):
+    if not judged(context).lacks(SINCE):
+        return
+    if not any(f".{name}" in text for name in (OLD, "rope_theta")):
         return
     seen: set[ast.AST] = set()
     for info in context.file.classes.values():
@@ -108,8 +115,7 @@ def _type_reads(
     context: Context, info: ClassInfo, function: FunctionNode, config: ClassInfo
 ) -> Iterator[Finding]:
     settings = [given(context).get(key) for key in (OLD, NEW)]
-    if any(isinstance(value, dict) and "type" in value for value in settings):
-        return
+    present = {key for value in settings if isinstance(value, dict) for key in value}
     if not _filled(config):
         return
     for node in _reached(function.body, _copied(info)):
@@ -117,19 +123,21 @@ def _type_reads(
             isinstance(node, ast.Subscript)
             and isinstance(node.ctx, ast.Load)
             and isinstance(node.slice, ast.Constant)
-            and node.slice.value == "type"
+            and node.slice.value in KEYS.keys() - present
             and isinstance(node.value, ast.Attribute)
             and node.value.attr == OLD
             and is_config(node.value.value)
         ):
+            key = str(node.slice.value)
+            fills, instead = KEYS[key]
             yield context.finding(
                 CODE,
                 Severity.ERROR,
                 info,
                 node,
-                f'config.{OLD}["type"] raises KeyError: transformers {SINCE} fills {OLD} with '
-                "rope_type, never with type, and no longer leaves it None",
-                f'Read config.{NEW}["rope_type"].',
+                f'config.{OLD}["{key}"] raises KeyError: transformers {SINCE} fills {OLD} with '
+                f"{fills}, and no longer leaves it None",
+                f"Read {instead}.",
                 _fix("scaling", OLD),
             )
             return
@@ -145,10 +153,9 @@ def _theta_reads(
     moved = bool(names & {OLD, NEW}) or bool(values.get(OLD))
     if any(name in values for name in THETA) and not moved:
         return
-    for node in body(context.file, function).all(ast.Attribute):
+    for node in body(context.file, function).reads_of({"rope_theta"}):
         if (
-            node.attr == "rope_theta"
-            and isinstance(node.ctx, ast.Load)
+            isinstance(node.ctx, ast.Load)
             and is_config(node.value)
             and node in runs_always(function)
         ):
@@ -172,7 +179,8 @@ def _fix(what: str, name: str) -> Fix:
 def _filled(config: ClassInfo) -> bool:
     """Is rope_scaling, None by default, filled with the default type?
 
-    By transformers, or by vLLM, which does so for a configuration with a rope_theta.
+    By transformers, for a configuration that has it when its base class's constructor runs, or by
+    vLLM, which does so for a configuration with a rope_theta.
     """
     init = config.methods.get("__init__")
     if init is None:
@@ -198,7 +206,19 @@ def _filled(config: ClassInfo) -> bool:
         isinstance(plain, ast.Assign) and isinstance(plain.value, ast.Name)
     ):
         return False
-    return NEW not in stored and not set(THETA).isdisjoint(stored)
+    if NEW in stored:
+        return False
+    return not set(THETA).isdisjoint(stored) or (plain is not None and _before_base(init, plain))
+
+
+def _before_base(init: FunctionNode, statement: ast.stmt) -> bool:
+    """Does a statement of a constructor stand before the call of the base class's?"""
+    calls = [s.lineno for s in init.body if isinstance(s, ast.Expr) and _calls_init(s.value)]
+    return bool(calls) and statement in init.body and statement.lineno < min(calls)
+
+
+def _calls_init(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and callee_name(node) == "__init__"
 
 
 def _reached(body: list[ast.stmt], copied: bool) -> Iterator[ast.AST]:

@@ -4,8 +4,9 @@ What it does
 ------------
 Finds calls of `self.get_head_mask`, `self.get_extended_attention_mask`, `self.prune_heads` and
 others that `PreTrainedModel` has lost, in classes that do not define them. One that certainly
-runs in a `forward` or a constructor is an error, any other is `info`. In a model around a base
-model, which vLLM does not build, it is an error with `--transformers` only.
+runs in a `forward` or a constructor is an error, any other is `info`, and so is one that only the
+newer of the releases that vLLM allows have lost. In a model around a base model, which vLLM does
+not build, it is an error with `--transformers` only.
 
 Why it matters
 --------------
@@ -50,8 +51,8 @@ class MyModel(PreTrainedModel):
 
 Fix safety
 ----------
-Safe for `get_head_mask`: the method of transformers 4 joins the file's own PreTrainedModel class.
-For the others there is no fix.
+Safe for `get_head_mask`, `get_extended_attention_mask` and `invert_attention_mask`: a method that
+computes the same joins the file's own PreTrainedModel class. For the others there is no fix.
 """
 
 from __future__ import annotations
@@ -70,12 +71,17 @@ from modelcheck.versions.table import Kind, removed
 
 CODE = "MC910"
 STARTS = ("__init__", "forward")
+DEFINABLE = ("get_head_mask", "get_extended_attention_mask", "invert_attention_mask")
 
 
 def check(context: Context) -> Iterable[Finding]:
     """One finding for each call."""
     release = judged(context)
-    gone = {n: c for n, c in removed(Kind.MODEL_METHOD).items() if release.lacks(c.until)}
+    gone = {
+        n: c
+        for n, c in removed(Kind.MODEL_METHOD).items()
+        if release.lacks(c.until) or (release.high is None and n in DEFINABLE)
+    }
     present = {name for name in gone if name in context.file.source.text}
     if not present:
         return
@@ -95,9 +101,10 @@ def check(context: Context) -> Iterable[Finding]:
                 if info.find_method(method) is not None or method in info.self_assignments:
                     continue
                 change = gone[method]
+                certain = name in STARTS and release.lacks(change.until)
                 yield context.finding(
                     CODE,
-                    _severity(context, info, name in STARTS and call in runs_always(function)),
+                    _severity(context, info, certain and call in runs_always(function)),
                     info,
                     call,
                     f"self.{method} is gone since transformers {change.until}: the call raises "
@@ -105,8 +112,8 @@ def check(context: Context) -> Iterable[Finding]:
                     f"Use {change.replacement}."
                     if change.replacement
                     else "Remove the call and what uses its result, or define the method.",
-                    Fix("v5_head_mask", f"define {method} in this file")
-                    if method == "get_head_mask"
+                    Fix("v5_model_methods", f"define {method} here", data={"method": method})
+                    if method in DEFINABLE
                     else None,
                 )
 

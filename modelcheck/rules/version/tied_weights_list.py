@@ -42,7 +42,8 @@ class MyForCausalLM(PreTrainedModel):
 Fix safety
 ----------
 Safe where the tied weight is that of the output embeddings: its source is then that of the input
-embeddings. For any other weight the fix is refused.
+embeddings; and where it is their bias, and the class that holds them assigns it. For any other
+weight the fix is refused.
 """
 
 from __future__ import annotations
