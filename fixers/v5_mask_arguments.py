@@ -7,14 +7,14 @@ such calls reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import libcst as cst
 import libcst.matchers as m
 
 from fixers import FixRefused
-from fixers.toolkit import Change, Document, document, dotted, find
+from fixers.toolkit import Change, Document, comments, document, dotted, find
 from modelcheck.findings import Finding
 from modelcheck.versions.table import removed_arguments
 
@@ -37,8 +37,8 @@ def fix(text: str, finding: Finding) -> str:
         raise doc.refuse("the call has none of these arguments any more", call)
     try:
         return doc.rewrite(changes)
-    except FixRefused as error:  # for a comment beside an argument that goes
-        raise doc.refuse(error.reason, call) from None
+    except FixRefused as refusal:  # it names no line
+        raise doc.refuse(refusal.reason, call) from None
 
 
 def _call_at(doc: Document, method: cst.FunctionDef, finding: Finding) -> cst.Call:
@@ -55,7 +55,7 @@ def _of_call(doc: Document, call: cst.Call, names: Names) -> Changes:
         return {}
     if any(a.star == "*" for a in call.args):
         raise doc.refuse("the call unpacks a sequence of arguments", call)
-    _check(doc, call, names, given, [a.value for a in call.args])
+    _check(doc, call, names, given, call.args)
 
     def change(node: cst.CSTNode) -> cst.CSTNode:
         assert isinstance(node, cst.Call)
@@ -95,7 +95,7 @@ def _of_table(doc: Document, table: cst.Dict, names: Names) -> Changes:
         return {}
     if any(isinstance(element, cst.StarredDictElement) for element in table.elements):
         raise doc.refuse("the dictionary takes in another one", table)
-    _check(doc, table, names, given, [element.value for element in table.elements])
+    _check(doc, table, names, given, table.elements)
 
     def change(node: cst.CSTNode) -> cst.CSTNode:
         assert isinstance(node, cst.Dict)
@@ -103,9 +103,8 @@ def _of_table(doc: Document, table: cst.Dict, names: Names) -> Changes:
             _renamed(element, names[name]) if names.get(name) else element
             for element, name in zip(node.elements, given, strict=True)
         ]
-        return node.with_changes(
-            elements=_without(renamed, [names.get(name) == "" for name in given])
-        )
+        kept = _without(renamed, [names.get(name) == "" for name in given])
+        return node.with_changes(elements=kept) if kept else cst.Dict([])
 
     return {table: change}
 
@@ -129,17 +128,25 @@ def _check(
     place: cst.CSTNode,
     names: Names,
     given: Sequence[str],
-    values: Iterable[cst.BaseExpression],
+    entries: Sequence[cst.Arg | cst.BaseDictElement],
 ) -> None:
-    """Raises `FixRefused` where an entry has both names, or the one that goes is worked out."""
-    for name, value in zip(given, values, strict=True):
+    """Raises `FixRefused` where an entry has both names, or more goes than a plain name."""
+    for name, entry in zip(given, entries, strict=True):
         new = names.get(name)
         if given.count(name) > 1 and new is not None:
             raise doc.refuse(f"{name} is given twice", place)
         if new and new in given:
             raise doc.refuse(f"both {name} and {new} are given", place)
-        if new == "" and not dotted(value):
-            raise doc.refuse(f"{name} is worked out on the spot", value)
+        if new == "" and not dotted(entry.value):
+            raise doc.refuse(f"{name} is worked out on the spot", entry.value)
+        if new == "" and (beside := comments(_line_above(doc, entry) + doc.code(entry))):
+            raise doc.refuse(f"the comment {next(iter(beside))!r} stands beside {name}", entry)
+
+
+def _line_above(doc: Document, entry: cst.CSTNode) -> str:
+    """The comment on the line above an entry, "" for code."""
+    above = doc.text.split("\n")[doc.line(entry) - 2].strip()
+    return f"{above}\n" if above.startswith("#") else ""
 
 
 def _check_uses(

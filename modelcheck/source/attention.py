@@ -304,10 +304,16 @@ def _inline_core(info: ClassInfo) -> ast.AST | None:
     multihead: set[str] = set()
     if any(_names_multihead(c.file) for c in info.mro):
         multihead = {c.attr for c in children(info) if c.type_name == f"torch.nn.{_MULTIHEAD}"}
+    kept = _kept(info)
+    kernels = {n for n, v in kept.items() if _is_kernel(dotted_name(v).rpartition(".")[2])}
     for nodes, first in _reached_bodies(info):
+        for name, call in nodes.calls if kernels else ():
+            if name in kernels and is_self_attribute(call.func, first):
+                return call
         told = nodes.called() & _TELLING or any(map(_is_kernel, nodes.called()))
         for value in _bound(nodes):
-            if _is_kernel(dotted_name(value).rpartition(".")[2]):
+            name = dotted_name(value).rpartition(".")[2]
+            if _is_kernel(name) or (name in kernels and is_self_attribute(value, first)):
                 return value
         for name, call in nodes.calls if told or multihead else ():
             if name == "topk":  # routing, not attention
@@ -337,7 +343,7 @@ def _reached_bodies(info: ClassInfo) -> Iterator[tuple[Body, str]]:
     """Forward, the methods it runs, and the functions of the file that those run."""
     seen: set[ast.AST] = set()
     methods = list(reached_methods(info))
-    kept = {n: v.id for n, (_, v) in info.self_assignments.items() if isinstance(v, ast.Name)}
+    kept = {n: v.id for n, v in _kept(info).items() if isinstance(v, ast.Name)}
     for owner, method in methods:
         first = self_name(method)
         nodes = body(owner.file, method)
@@ -359,6 +365,17 @@ def _reached_bodies(info: ClassInfo) -> Iterator[tuple[Body, str]]:
             if helper is not None and helper not in seen:
                 seen.add(helper)
                 yield body(owner.file, helper), ""
+
+
+def _kept(info: ClassInfo) -> dict[str, ast.expr]:
+    """What a constructor assigns to attributes; ``partial(f, ...)`` stands for ``f``."""
+    found = {}
+    for name, (_, value) in info.self_assignments.items():
+        if isinstance(value, ast.Call) and callee_name(value) == "partial" and value.args:
+            value = value.args[0]
+        if value is not None:
+            found[name] = value
+    return found
 
 
 def _bound(nodes: Body) -> Iterator[ast.expr]:

@@ -108,13 +108,36 @@ def test_two_calls_in_one_line(tmp_path: Path) -> None:
         ("(c, input_embeds=x, cache_position=self.positions(x))", "worked out on the spot"),
         ("(c, input_embeds=x, inputs_embeds=x)", "both input_embeds and inputs_embeds"),
         ("(*c, input_embeds=x)", "unpacks a sequence"),
-        ("(\n            c,\n            cache_position=x,  # why\n        )", "'# why'"),
     ],
 )
 def test_what_it_does_not_understand(tmp_path: Path, call: str, reason: str) -> None:
     refused = refusal(tmp_path, f"        return create_causal_mask{call}\n")
     assert reason in refused.reason
     assert refused.line == HEAD.count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["c,", "cache_position=x,  # why"], 3),
+        (["c,", "# why", "cache_position=x,", "input_embeds=x"], 4),
+        (["c,  # why", "cache_position=x"], 1),
+        (["# why", "cache_position=x"], 3),
+    ],
+)
+def test_a_comment_is_neither_lost_nor_left_alone(
+    tmp_path: Path, arguments: list[str], line: int
+) -> None:
+    inner = "".join(f"            {argument}\n" for argument in arguments)
+    refused = refusal(tmp_path, f"        return create_causal_mask(\n{inner}        )\n")
+    assert "the comment '# why'" in refused.reason
+    assert refused.line == HEAD.count("\n") + line
+
+
+def test_an_empty_dictionary_remains(tmp_path: Path) -> None:
+    text = "        given = {}\n        return create_causal_mask(c, **given)\n"
+    before = text.replace("{}", "{\n            'cache_position': x,\n        }")
+    assert fixed(tmp_path, before) == text
 
 
 def test_a_dictionary_that_others_read(tmp_path: Path) -> None:

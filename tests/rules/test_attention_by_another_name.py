@@ -40,6 +40,9 @@ def found(tmp_path, text):
         ("eager", ""),
         ("self._attend", ""),
         ("self.attend", "eager"),
+        ("self.attend", "functools.partial(eager, dropout=0.0)"),
+        ("self.attend", FUSED),
+        ("self.attend", f"functools.partial({FUSED}, enable_gqa=True)"),
         (FUSED, ""),
         (f"{FUSED} if self.training else eager", ""),
         ("eager if self.training else None", ""),
@@ -55,4 +58,24 @@ def test_the_interface_under_its_local_is_clean(tmp_path):
 
 def test_another_function_under_a_local_is_no_attention(tmp_path):
     text = model("eager").replace("torch.softmax(", "torch.tanh(").replace(", dim=-1", "")
+    assert "MC101" not in [code for code, _ in found(tmp_path, text)]
+
+
+CALLED = "= attend("
+KEPT = f"functools.partial({FUSED}, enable_gqa=True)"
+
+
+def test_a_kernel_that_is_kept_and_called_in_place(tmp_path):
+    text = model("eager", KEPT).replace(CALLED, "= self.attend(")
+    assert "self.attend(" in text
+    assert found(tmp_path, text) == [("MC101", "MyAttention")]
+
+
+@pytest.mark.parametrize(
+    ("kept", "called"),
+    [(KEPT, "self.o_proj"), ("functools.partial(torch.add, alpha=2)", "self.attend")],
+)
+def test_another_kept_function_or_another_call_is_no_attention(tmp_path, kept, called):
+    text = model("None", kept).replace(CALLED, f"= {called}(")
+    assert f" {called}(" in text
     assert "MC101" not in [code for code, _ in found(tmp_path, text)]
