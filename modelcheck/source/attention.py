@@ -305,7 +305,9 @@ def _inline_core(info: ClassInfo) -> ast.AST | None:
     if any(_names_multihead(c.file) for c in info.mro):
         multihead = {c.attr for c in children(info) if c.type_name == f"torch.nn.{_MULTIHEAD}"}
     kept = _kept(info)
-    kernels = {n for n, v in kept.items() if _is_kernel(dotted_name(v).rpartition(".")[2])}
+    kernels = {
+        n for n, v in kept.items() if _is_kernel(v.attr if isinstance(v, ast.Attribute) else v.id)
+    }
     for nodes, first in _reached_bodies(info):
         for name, call in nodes.calls if kernels else ():
             if name in kernels and is_self_attribute(call.func, first):
@@ -367,13 +369,14 @@ def _reached_bodies(info: ClassInfo) -> Iterator[tuple[Body, str]]:
                 yield body(owner.file, helper), ""
 
 
-def _kept(info: ClassInfo) -> dict[str, ast.expr]:
-    """What a constructor assigns to attributes; ``partial(f, ...)`` stands for ``f``."""
-    found = {}
+@remembered(maxsize=512)
+def _kept(info: ClassInfo) -> dict[str, ast.Name | ast.Attribute]:
+    """The names that a constructor assigns to attributes; ``partial(f, ...)`` stands for ``f``."""
+    found: dict[str, ast.Name | ast.Attribute] = {}
     for name, (_, value) in info.self_assignments.items():
         if isinstance(value, ast.Call) and callee_name(value) == "partial" and value.args:
             value = value.args[0]
-        if value is not None:
+        if isinstance(value, ast.Name | ast.Attribute):
             found[name] = value
     return found
 
