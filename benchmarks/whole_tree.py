@@ -59,7 +59,7 @@ def main() -> None:
     if options.profile:
         cProfile.runctx("scan_seconds(paths)", globals(), {"paths": paths}, options.profile)
         return
-    parse = scan = found = 0.0
+    parse, scan, found = 0.0, 0.0, 0
     for start in range(0, len(paths), TURN):
         turn = paths[start : start + TURN]
         parse += parse_seconds(turn)
@@ -67,7 +67,7 @@ def main() -> None:
         scan += seconds
         found += findings
     print(
-        f"{len(paths)} files: parse {parse:.2f} s, scan {scan:.2f} s ({found:.0f} findings), "
+        f"{len(paths)} files: parse {parse:.2f} s, scan {scan:.2f} s ({found} findings), "
         f"ratio {scan / parse:.2f}"
     )
 

@@ -18,7 +18,7 @@ from modelcheck.fusers.results import Fires, FusionResult
 from modelcheck.fusers.roots import Roots, Variant
 from modelcheck.fusers.select import outcomes
 from modelcheck.graph.interpreter import Interpreter
-from modelcheck.graph.sharing import Made, fresh, told_apart
+from modelcheck.graph.sharing import Made, construction, fresh
 from modelcheck.graph.symbolic import all_answers
 from modelcheck.graph.values import Config, Instance, Module
 from modelcheck.source.classes import ClassInfo, FileIndex
@@ -226,21 +226,12 @@ def _made(module: Module) -> Made:
     """What it shares with the constructions that cannot be told from it."""
     if module.made is not None:
         return module.made  # type: ignore[no-any-return]
-    arguments: list[tuple[int | str, Any]] = [*enumerate(module.args)]
-    arguments += sorted(module.kwargs.items())
-    comparable = True
-    parts = [module.class_name]
-    for where, value in arguments:
-        text = _told_apart(module, where, value)
-        comparable = comparable and text is not None
-        parts.append(f"{where}={text or type(value).__name__}")
-    return Made(", ".join(parts), comparable)
+    info = module.info
 
+    def numbers(where: int | str, value: Any) -> bool:
+        return type(value) is int and info is not None and only_numbers(info, where)
 
-def _told_apart(module: Module, where: int | str, value: Any) -> str | None:
-    if type(value) is int and module.info is not None and only_numbers(module.info, where):
-        return "a number"
-    return told_apart(value)
+    return Made(*construction(module, numbers))
 
 
 def _predict(module: Module, env: Env, possible: Collection[str]) -> list[FusionResult]:

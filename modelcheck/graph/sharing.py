@@ -5,11 +5,14 @@ A model makes its norms and MLPs again for every layer, from the same arguments.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from modelcheck.graph.symbolic import Sym
 from modelcheck.graph.values import Config, Instance, Module
+
+Alike = Callable[[int | str, Any], bool]
 
 
 @dataclass(eq=False, slots=True)
@@ -38,18 +41,22 @@ def told_apart(value: Any) -> str | None:
             return None
 
 
-def construction(module: Module) -> str | None:
-    """A text that two modules of scanned classes share only when they are constructed alike.
+def construction(module: Module, alike: Alike = lambda where, value: False) -> tuple[str, bool]:
+    """A text for how a module of a scanned class is constructed, and whether it says all.
 
-    None where an argument cannot be compared. It holds as long as the arguments live.
+    Two modules of which it says all are constructed alike when they share it, as long as their
+    arguments live; of an argument that cannot be compared only the kind is in it. Arguments that
+    are ``alike`` by their place and value are not told apart.
     """
-    parts = []
-    for where, value in (*enumerate(module.args), *sorted(module.kwargs.items())):
-        text = told_apart(value)
-        if text is None:
-            return None
-        parts.append(f"{where}={text}")
-    return f"{id(module.info)}({', '.join(parts)})"
+    arguments: list[tuple[int | str, Any]] = [*enumerate(module.args)]
+    arguments += sorted(module.kwargs.items())
+    comparable = True
+    parts = [str(id(module.info))]
+    for where, value in arguments:
+        text = "alike" if alike(where, value) else told_apart(value)
+        comparable = comparable and text is not None
+        parts.append(f"{where}={text or type(value).__name__}")
+    return ", ".join(parts), comparable
 
 
 def fresh(module: Module) -> Module:

@@ -146,7 +146,7 @@ def _read(source: ClassInfo, repo: Repo | None, contract: Contract) -> Config:
 def _computes_with(source: ClassInfo, names: Iterable[str]) -> bool:
     """Does a method of a configuration class say one of the names?"""
     return any(
-        name in "\n".join(info.file.source.lines[method.lineno - 1 : method.end_lineno])
+        name in info.file.source.lines_of(method)
         for info in source.mro
         for method in info.methods.values()
         for name in names
@@ -224,8 +224,8 @@ class _Walk:
 
     def _instance(self, module: Module) -> Instance:
         """What its constructor leaves on it; the same for modules that are constructed alike."""
-        key = construction(module)
-        if key is None:
+        key, comparable = construction(module)
+        if not comparable:
             return self.interpreter.instance_of(module)
         if module.instance is None:
             module.instance = self._made.get(key)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath
@@ -162,14 +162,13 @@ def _naming(file: FileIndex) -> tuple[frozenset[ast.AST], bool]:
     if INTERFACE not in file.source.text:
         return frozenset(), False
     names = _interface_names(file)
-    lines = file.source.lines
-    functions = [f for f in file.functions.values() if _says(f, lines, names)]
-    classes = [c.node for c in file.classes.values() if _says(c.node, lines, names)]
+    functions = [f for f in file.functions.values() if _says(file, f, names)]
+    classes = [c.node for c in file.classes.values() if _says(file, c.node, names)]
     return frozenset((*functions, *classes)), bool(functions)
 
 
-def _says(node: ast.ClassDef | FunctionNode, lines: Sequence[str], words: Iterable[str]) -> bool:
-    text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+def _says(file: FileIndex, node: ast.ClassDef | FunctionNode, words: Iterable[str]) -> bool:
+    text = file.source.lines_of(node)
     return any(word in text for word in words)
 
 

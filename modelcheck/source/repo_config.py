@@ -144,4 +144,4 @@ class RepoConfig:
 
 @remembered(maxsize=64)
 def _text(info: ClassInfo) -> str:
-    return "\n".join(info.file.source.lines[info.node.lineno - 1 : info.node.end_lineno])
+    return info.file.source.lines_of(info.node)

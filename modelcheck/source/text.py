@@ -40,6 +40,10 @@ class SourceFile:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         return tuple(text.split("\n"))
 
+    def lines_of(self, node: ast.stmt) -> str:
+        """The whole lines of a statement, decorators aside."""
+        return "\n".join(self.lines[node.lineno - 1 : node.end_lineno])
+
     def mentions(self, word: str) -> bool:
         """Is an ASCII word anywhere in the text, in whatever case?"""
         return word.encode() in self._lowered

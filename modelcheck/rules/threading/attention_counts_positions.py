@@ -149,12 +149,11 @@ from collections.abc import Iterable
 
 from modelcheck.findings import Finding, Severity
 from modelcheck.rules.base import Context
-from modelcheck.rules.threading.position_ids_ignored import counts_alone
+from modelcheck.rules.threading.position_ids_ignored import submodule_counts
 from modelcheck.rules.threading.rope_by_length import is_length
 from modelcheck.source.attention import Attention
 from modelcheck.source.bodies import body, callee_name
-from modelcheck.source.callpath import children
-from modelcheck.source.classes import ClassInfo, is_self_attribute
+from modelcheck.source.classes import is_self_attribute
 from modelcheck.source.layers import Role, class_role, dispatching
 
 CODE = "MC205"
@@ -199,17 +198,10 @@ def _counted(attention: Attention) -> ast.AST | None:
             if _counts(value) or (isinstance(value, ast.Name) and value.id in counted):
                 return call
         lengths = any(is_length(value, nodes.all(ast.Assign)) for value in values)
-        if lengths and is_self_attribute(call.func) and _counts_inside(attention, call):
+        inside = is_self_attribute(call.func) and callee_name(call)
+        if lengths and inside and submodule_counts(attention.info, inside):
             return call
     return None
-
-
-def _counts_inside(attention: Attention, call: ast.Call) -> bool:
-    """Does the submodule call `arange` on the way, and take no positions?"""
-    attr = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    built = [c.cls for c in children(attention.info) if c.attr == attr]
-    known = [c for c in built if isinstance(c, ClassInfo) and c.find_method("forward")]
-    return bool(known) and len(known) == len(built) and all(map(counts_alone, known))
 
 
 def _counts(node: ast.expr) -> bool:

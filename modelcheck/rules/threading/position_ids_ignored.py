@@ -229,7 +229,7 @@ from collections.abc import Iterable
 from modelcheck.findings import Finding, Fix, Severity
 from modelcheck.rules.base import Context
 from modelcheck.source.bodies import Body, body, callee_name, reached_methods
-from modelcheck.source.callpath import Hop, children, hops, is_head_model, text_models
+from modelcheck.source.callpath import children, hops, is_head_model, text_models
 from modelcheck.source.classes import ClassInfo, FunctionNode, Signature, is_self_attribute
 from modelcheck.source.layers import layer_attentions
 
@@ -322,7 +322,7 @@ def _counted(model: ClassInfo, function: FunctionNode, nodes: Body) -> ast.AST |
             source = _counter(value, origin)
             if source is not None:
                 return source if hasattr(source, "lineno") else hop.call
-        if _TABLE.search(hop.attr) and _counts_itself(model, hop):
+        if _TABLE.search(hop.attr) and submodule_counts(model, hop.attr):
             return hop.call
     return None
 
@@ -346,14 +346,14 @@ def _counted_by(model: ClassInfo, value: ast.expr) -> ast.AST | None:
     return value if returned and all(_counter(v, origin) is not None for v in returned) else None
 
 
-def _counts_itself(model: ClassInfo, hop: Hop) -> bool:
-    """Does a rotary submodule count positions, because it is given none?"""
-    built = [c.cls for c in children(model) if c.attr == hop.attr]
+def submodule_counts(owner: ClassInfo, attr: str) -> bool:
+    """Does a submodule count positions, because it is given none?"""
+    built = [c.cls for c in children(owner) if c.attr == attr]
     known = [c for c in built if isinstance(c, ClassInfo) and c.find_method("forward")]
-    return bool(known) and len(known) == len(built) and all(map(counts_alone, known))
+    return bool(known) and len(known) == len(built) and all(map(_counts_alone, known))
 
 
-def counts_alone(info: ClassInfo) -> bool:
+def _counts_alone(info: ClassInfo) -> bool:
     """Does a forward call `arange`, itself or in a method, and take no positions?"""
     reached = reached_methods(info)
     if any(Signature.of(function).names(name) for _, function in reached[:1] for name in GIVEN):

@@ -91,8 +91,10 @@ def _of_constructors(context: Context) -> Iterator[Finding]:
         if init is None or not info.is_module:
             continue
         for call in body(context.file, init).all(ast.Call):
+            if not _of_transformers(context, call):
+                continue
             built = context.file.resolve(dotted_name(call.func))
-            if not isinstance(built, ClassInfo) or not _of_transformers(context, call):
+            if not isinstance(built, ClassInfo):
                 continue
             hit = built.find_method("__init__") if built.is_module else None
             if hit is None:
